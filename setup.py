@@ -1,4 +1,4 @@
-"""A shim for tools that look for a setup.py; everything is declared in pyproject.toml.
+"""The address of the repository, and notes on the extras. pyproject.toml declares the rest.
 
 `pip install fairseq-ssl` installs the tools for text and files: noise, filter, score, edits,
 tokenize, subwords, rerank, report and others. The extras add:
@@ -31,6 +31,25 @@ scripts/setup.sh avoids the second download. The stock release, fairseq 0.12.2 o
 as well: install it and torch by hand in place of the extra train.
 """
 
-from setuptools import setup
+REPOSITORY = ""
+"""Address of the repository, such as ``https://github.com/OWNER/NAME``. If it is set, the metadata
+of the package and the site link to it."""
+BRANCH = "main"
+"""Branch that the links to edit a page of the site lead to."""
 
-setup()
+
+def project_urls() -> dict[str, str]:
+    """Return the links of the package's metadata by label."""
+    if not REPOSITORY:
+        return {}
+    return {
+        "Repository": REPOSITORY,
+        "Issues": f"{REPOSITORY}/issues",
+        "Changelog": f"{REPOSITORY}/blob/{BRANCH}/CHANGELOG.md",
+    }
+
+
+if __name__ == "__main__":  # not in scripts/docs/hook.py, which reads the address
+    from setuptools import setup
+
+    setup(project_urls=project_urls())

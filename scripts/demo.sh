@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# The demo: each method on a toy task that needs what it adds, beside the baseline of the same size
-# and training. Prints a line for each method, with the claim of its paper, and writes
-# demo/report.html. 5 to 10 minutes on two idle CPU cores, after the set-up. An interrupted demo resumes.
+# The demo: train eight methods and their baselines on toy tasks, each of which needs what its method
+# adds. Prints the scores and whether they show the claim of the paper, and writes demo/report.html,
+# with the same scores and examples. It takes 5 to 10 minutes on two idle CPU cores, after the set-up.
+# An interrupted demo resumes.
 #
 #   bash scripts/demo.sh
 #   DEMO_DIR=elsewhere DEMO_METHODS="late-evidence names" FORCE=1 bash scripts/demo.sh
 #
 # DEMO_METHODS     methods to run                                              (default: all)
-# DEMO_PERCENT     updates of all trainings, in percent; at 100 the claims show  (default: 100)
-# DEMO_TEST_LINES  held-out lines of each task, a multiple of 3                (default: 300)
-# JOBS             methods that run at a time, with one thread each            (default: 2)
+# DEMO_DIR         folder of the models, outputs and page                      (default: demo)
+# DEMO_PERCENT     length of all training runs, in percent; claims need 100    (default: 100)
+# DEMO_TEST_LINES  test lines of each task, a multiple of 3                    (default: 300)
+# JOBS             number of methods that run at a time, with one thread each  (default: 2)
+# FORCE=1          train all models again
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
@@ -18,7 +21,6 @@ ALL="long-lists back-translation pre-training imitators names reconstruction lat
 METHODS="${DEMO_METHODS:-$ALL}"
 PERCENT="${DEMO_PERCENT:-100}" TEST="${DEMO_TEST_LINES:-300}"
 DEMO="${DEMO_DIR:-demo}"
-[[ -n "${FORCE:-}" ]] && rm -rf "$DEMO" && unset FORCE
 # shellcheck disable=SC2034  # for `build`
 WORK="$DEMO" SETTINGS_FILES=(scripts/demo.sh) CHOICES="METHODS"
 JOBS="${JOBS:-2}"
@@ -33,10 +35,18 @@ if [[ ! "$PERCENT-$TEST" =~ ^[1-9][0-9]{0,3}-[1-9][0-9]{0,2}$ ]] || ((PERCENT > 
   echo "demo: DEMO_PERCENT is $PERCENT, expected 1 to 1000; DEMO_TEST_LINES is $TEST, expected a multiple of 3, 3 to 999." >&2
   exit 2
 fi
+if [[ -z "${DRY_RUN:-}" ]]; then
+  mkdir -p "$DEMO"
+  exec {lock}>"$DEMO/lock" # inherited by all processes, which can outlive a demo that is killed
+  if ! flock --nonblock "$lock"; then
+    headline "waiting until the processes of another demo in $DEMO end"
+    flock "$lock"
+  fi
+fi
 COMMON=examples/common
 OUTPUTS="$DEMO/outputs" # OUTPUTS/SYSTEM/METHOD.txt; SYSTEM is baseline or method
 
-# Building blocks. M is the folder of the method that is running.
+# Steps of all methods. M is the folder of the current method.
 preprocess() { quietly "$M/preprocess.log" run fairseq-preprocess "$@"; } # FLAGS...
 
 toy_task() { run python scripts/toy_tasks.py "$METHOD" "$M/text" --test "$TEST" "$@"; } # FLAGS...
@@ -300,15 +310,15 @@ method() { # METHOD
   for system in baseline method; do into "$scored.$system" units "$OUTPUTS/$system/$METHOD.txt"; done
   into "$OUTPUTS/$METHOD.json" fairseq-ssl score accuracy baseline="$scored.baseline" \
     method="$scored.method" --reference "$scored.reference" --baseline "$scored.baseline" --format json
-  run python scripts/demo_table.py "$OUTPUTS/$METHOD.json"
+  headline "$METHOD: done"
 }
 
-headline "$(wc -w <<<"$METHODS") methods, $JOBS at a time; logs: $DEMO/METHOD/*/train.log"
+headline "training $(wc -w <<<"$METHODS") methods and their baselines, $JOBS at a time; logs: $DEMO/METHOD/*/train.log"
 for name in $METHODS; do spawn method "$name"; done
 settle
 
-headline "correct lines of the held-out sets (reconstruction: correct digits), in percent"
+headline "correct lines of the test sets in percent (reconstruction: correct digits)"
 scores=()
 for name in $METHODS; do scores+=("$OUTPUTS/$name.json"); done
 run python scripts/demo_table.py "${scores[@]}" --page "$DEMO/report.html"
-headline "the page: $DEMO/report.html"
+headline "open $DEMO/report.html in a browser"

@@ -11,6 +11,9 @@ seconds, and a ratio above 1 means that the new version is faster. `fairseq-ssl 
 it does not end.
 
 The exit code is 1 if a command fails or if there are differences that are not accepted.
+
+Run it after each step of a refactoring, and before a release with the last release as the old
+version. After the release, remove the new names and accepted differences from `same_results.txt`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,23 @@
 python scripts/structure.py            print the lines of each package and its budget
 python scripts/structure.py --write    lower the budgets to the lines that are left
 python scripts/structure.py --check    exit with 1 if a rule is broken
+
+A budget only falls: run --write after deleting code. If a capability needs more lines than it can
+free, raise the number in budget.json, and say in the commit message what users get for it.
+
+Duplicates on purpose:
+
+- `metrics/errant.py` and `metrics/maxmatch/scores.py` both select annotators, because they follow
+  two reference scripts that round differently.
+- The texts of `NoiseSpec` and `FilterSpec` are parts of signatures on disk.
+- Two decoders and a scorer split a batch that does not fit into memory. Each handles a single
+  sentence differently.
+- `LanguageModelScorer` reads text and files, `Fluency` gets ids from `fairseq-generate`.
+- `noise.batch.Random` and `modules.functional.mix_bits`: numpy has unsigned integers, torch has
+  signed ones.
+- `build_generator` in four tasks, and fields repeated in configurations: fairseq requires both.
+- `__getattr__` in the `__init__.py` of five packages: their only common import would be `errors`.
+- Each recipe has its own table, because it reads its own folders.
 """
 
 from __future__ import annotations
@@ -145,7 +162,7 @@ def modules(folder: str) -> list[Module]:
 def name_problems() -> Iterator[str]:
     """Yield names of modules, classes and type aliases that are not unique.
 
-    Verbs are exempt: `cli/noise.py` is the verb of the package `noise`.
+    Commands are exempt: `cli/noise.py` is the command of the package `noise`.
     """
     files = [module for module in modules(PACKAGE) if not module.is_init]
     stems = Counter(module.path.stem for module in files if module.path.parent.name != "cli")

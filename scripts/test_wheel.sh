@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the sdist, from it the wheel, and install that into a new environment without torch. Outside
-# the repository, every text tool then runs on toy files, the types are visible to mypy, and a verb
+# the repository, every text tool then runs on toy files, the types are visible to mypy, and a command
 # that needs torch says what to install. Needs an index of packages; half a minute.
 #
 #   bash scripts/test_wheel.sh           what is committed or not, without ignored files
@@ -72,17 +72,17 @@ for package in (edits, filters, metrics, noise, report, rerank, text):
     assert all(hasattr(package, name) for name in package.__all__), package
 PYTHON
 
-step "verbs on toy files"
+step "commands on toy files"
 fairseq-ssl --version >/dev/null
-python - <<'PYTHON' >verbs
-from fairseq_ssl.cli.main import VERBS
+python - <<'PYTHON' >commands
+from fairseq_ssl.cli.main import COMMANDS
 
-print("\n".join(VERBS))
+print("\n".join(COMMANDS))
 PYTHON
-while read -r verb; do
-  fairseq-ssl "$verb" --help >help || fail "$verb --help fails"
-  has help "usage: fairseq-ssl $verb"
-done <verbs
+while read -r command; do
+  fairseq-ssl "$command" --help >help || fail "$command --help fails"
+  has help "usage: fairseq-ssl $command"
+done <commands
 python "$root/examples/common/toy_sentences.py" clean --lines 200
 fairseq-ssl noise clean --method direct,negatives --seed 3 -o noisy 2>log
 lines 200 noisy
@@ -129,8 +129,8 @@ has shown "fairseq-ssl[train]"
 for shell in bash zsh; do fairseq-ssl completion "$shell" >"completion.$shell"; done
 bash -n completion.bash
 
-step "verbs that need torch"
-needs_torch() { # VERB...
+step "commands that need torch"
+needs_torch() { # COMMAND...
   local code=0
   fairseq-ssl "$@" >log 2>&1 || code=$?
   ((code == 1)) || fail "$* ends with $code: $(cat log)"

@@ -82,7 +82,7 @@ def requests(folder: Path) -> dict[str, Callable[[], None]]:
     tagger = random_models.encoding(folder / "tagger.pt", tagger_data, "edit_tagger_small", *TAGGER)
     Path("lines").write_text(LINES, encoding="utf-8")
 
-    def verb(*words: str) -> Callable[[], None]:
+    def run(*words: str) -> Callable[[], None]:
         def request() -> None:
             if command([*words, "--force"]):
                 raise RuntimeError(f"fairseq-ssl {words[0]} failed")
@@ -91,8 +91,8 @@ def requests(folder: Path) -> dict[str, Callable[[], None]]:
 
     return {
         "fairseq-interactive with an edit tagger": lambda: interactive(tagger_data, tagger),
-        "noise": verb("noise", "lines", "--method", "direct", "-o", "noisy", "--jobs", "1"),
-        "back-translate": verb(
+        "noise": run("noise", "lines", "--method", "direct", "-o", "noisy", "--jobs", "1"),
+        "back-translate": run(
             *("back-translate", "lines", "--model", str(model), "--data-dir", str(data)),
             *("-o", "made", "--jobs", "1", "--device", "cpu"),
         ),

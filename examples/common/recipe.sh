@@ -17,7 +17,8 @@
 #                             or inputs have changed
 #   run COMMAND...            run a command
 #   into FILE COMMAND...      run a command and write its stdout to FILE if it succeeds
-#   quietly LOG COMMAND...    run a command with its output in LOG; print the last lines on failure
+#   quietly LOG COMMAND...    run a command with its output in LOG; print the last lines on failure.
+#                             While launch_train runs, print its progress (see below)
 #   spawn COMMAND...          run a command in the background, at most JOBS at a time, on separate GPUs if
 #                             there are enough; a failure ends the step
 #   settle                    wait for all spawned commands
@@ -27,7 +28,15 @@
 # REBUILD    set by rebuild
 # CHOICES    names of settings that only select targets, such as SEEDS; set by settings.sh before it
 #            sources this file
-# JOBS       number of parallel trainings or decodings                              (default: 1)
+# JOBS       number of parallel training runs or decodings                          (default: 1)
+#
+# Progress: while a model is trained, the step prints a line to stderr every PROGRESS_INTERVAL seconds:
+#
+#   runs/shape.1: epoch 3, update 1,200 of 40,000, best valid loss 4.31, ends in 3 h 10 min (log: LOG)
+#
+# The name is that of --save-dir in WORK. The remaining time is an estimate from the updates since the start
+# or the resumption of the training run. With several nodes, only the first node prints the line.
+# PROGRESS_INTERVAL   seconds between lines, 0 for none    (default: 60 on a terminal, otherwise 600)
 set -euo pipefail
 
 JOBS="${JOBS:-1}"
@@ -197,7 +206,7 @@ keep_settings() {
   done < <(grep -ohE '\b[A-Z][A-Z0-9_]*\b' "${SETTINGS_FILES[@]}" | sort -u)
 }
 RESOURCE_SETTINGS="FORCE DRY_RUN CHOICES JOBS SHARD GPUS LAUNCH PROCESSES NODES NODE_RANK MASTER_ADDR MASTER_PORT"
-RESOURCE_SETTINGS+=" BASH_SOURCE BASH_REMATCH HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT"
+RESOURCE_SETTINGS+=" BASH_SOURCE BASH_REMATCH HOSTNAME CUDA_VISIBLE_DEVICES TENSORBOARD WANDB_PROJECT PROGRESS_INTERVAL"
 # Parts of a batch, which depend on GPUS. Records have the batch.
 RESOURCE_SETTINGS+=" SHARE TOKEN_SHARE GEC_SHARE DIGITS_SHARE TEXT_SHARE MEMORIZE_SHARE BYTENET_SHARE GEC_MAX_TOKENS"
 RESOURCE_SETTINGS+=" UPDATE_FREQ FINE_UPDATE_FREQ MLM_UPDATE_FREQ GEC_UPDATE_FREQ MEMORIZE_UPDATE_FREQ BYTENET_UPDATE_FREQ"
@@ -237,11 +246,27 @@ quietly() {
   # The first node takes a folder that it did not create for a complete target.
   [[ -z "$OTHER_NODE" ]] || log="$WORK/records/node.$NODE_RANK.log"
   mkdir -p "$(dirname "$log")"
-  if ! "${@:2}" >>"$log" 2>&1; then
+  exec 9>/dev/null
+  if [[ "$2" == launch_train && -z "$OTHER_NODE" ]]; then exec 9> >(print_progress "$log"); fi
+  if ! "${@:2}" >>"$log" 2>&1 9>&-; then
+    exec 9>&-
     tail -n 5 "$log" >&2
     echo "recipe: the last command failed. Its full output is in $log" >&2
     return 1
   fi
+  exec 9>&-
+}
+
+# Print the progress of a training run until the shell that starts it closes stdin or is killed.
+print_progress() { # LOG
+  local interval=600 start
+  printf -v start '%(%F %T)T'
+  trap '' INT
+  if [[ -t 2 ]]; then interval=60; fi
+  until read -rt "${PROGRESS_INTERVAL:-$interval}" || (($? <= 128)); do # above 128 after a timeout
+    # shellcheck disable=SC2094  # it reads the log and appends its errors, if any
+    python "$COMMON_FOLDER/training_progress.py" "$1" "$WORK" "$start" >&2 2>>"$1" || true
+  done
 }
 
 spawn() {

@@ -13,8 +13,8 @@ decode() { # SYSTEM SEED SET
 
 headline "5/8 correcting with a beam of $BEAM"
 for set in $SETS; do
-  untouched="$RUNS/untouched.1/$set.txt"
-  build "$untouched" into "$untouched" cat "$(held_out_set "$set").src"
+  uncorrected="$RUNS/uncorrected.1/$set.txt"
+  build "$uncorrected" into "$uncorrected" cat "$(held_out_set "$set").src"
   for seed in $SEEDS; do
     for system in $SYSTEMS; do
       spawn build "$RUNS/$system.$seed/$set.txt" decode "$system" "$seed" "$set"

@@ -25,7 +25,7 @@ score() { # FOLDER SET
 }
 
 headline "7/8 scoring"
-folders=("$RUNS/untouched.1")
+folders=("$RUNS/uncorrected.1")
 for seed in $SEEDS; do
   # shellcheck disable=SC2086  # split into words
   for system in $SYSTEMS; do folders+=("$RUNS/$system.$seed"); done
@@ -41,4 +41,4 @@ for folder in "${folders[@]}"; do
 done
 settle
 # shellcheck disable=SC2086  # split into words
-run python "$HERE/results.py" "$RUNS" --rows untouched $SYSTEMS --sets $SETS
+run python "$HERE/results.py" "$RUNS" --rows uncorrected $SYSTEMS --sets $SETS

@@ -36,7 +36,7 @@ if [[ "${ERRANT[0]}" != --untyped ]]; then
   compare types-of-corpora type "${corpora[@]}" # figure 4.5
   compare types-of-final type "${strong[@]}"    # figure 4.9
   build "$figures/shares.json" into "$figures/shares.json" fairseq-ssl score errant \
-    "$RUNS/untouched.1/$ANALYZED.txt" --gold "$analyzed.m2" "${ERRANT[@]}" --by share \
+    "$RUNS/uncorrected.1/$ANALYZED.txt" --gold "$analyzed.m2" "${ERRANT[@]}" --by share \
     --levels "$analyzed.levels" --figure "$figures/shares.png" --format json # figure 4.6
 fi
 compare levels-of-corpora level "${corpora[@]}" # figure 4.7

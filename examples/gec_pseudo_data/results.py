@@ -49,7 +49,7 @@ def main() -> None:
             seeds = max(len(values) for values in scores[row].values())
             cells = [cell(scores[row][column]) for column in columns]
             print(f"| {' | '.join([row, str(seeds), *cells])} |")
-    print(f"\nmean ± sample deviation; {', '.join(sorted(signatures))}")
+    print(f"\nmean ± sample standard deviation; {', '.join(sorted(signatures))}")
 
 
 if __name__ == "__main__":

@@ -39,10 +39,10 @@ each_set() { # TASK AMOUNT KIND SEED
   done
 }
 
-untouched() { # TASK: unchanged source
+uncorrected() { # TASK: unchanged source
   local set out
   for set in $(sets "$1"); do
-    out="$RUNS/$1.0.untouched.1/$set"
+    out="$RUNS/$1.0.uncorrected.1/$set"
     build "$out.txt" into "$out.txt" cat "$(held_out "$1" "$set")/$set.src-trg.src"
     build_score "$1" "$set" "$out"
   done
@@ -50,7 +50,7 @@ untouched() { # TASK: unchanged source
 
 headline "5/6 scoring"
 for task in $TASKS; do
-  if [[ "$task" == learner || "$task" == gec || "$task" == jfleg ]]; then untouched "$task"; fi
+  if [[ "$task" == learner || "$task" == gec || "$task" == jfleg ]]; then uncorrected "$task"; fi
 done
 each_model each_set
 run python "$HERE/scores.py" "$RUNS"

@@ -12,7 +12,7 @@ from fairseq_ssl.metrics.metric import cell
 Scores = dict[tuple[str, str, str, str], dict[str, list[float]]]
 """Scores by seed (or all, for the ensemble), by task, set, amount and model."""
 SHOWN = ("F_0.5", "GLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "ROUGE-Lsum")
-ORDER = ("untouched", "untuned", "scratch", "decoder_only", "encoder_only", "after", "pretrained")
+ORDER = ("uncorrected", "untuned", "scratch", "decoder_only", "encoder_only", "after", "pretrained")
 
 
 def collect(runs: Path) -> tuple[Scores, set[str]]:
@@ -55,7 +55,7 @@ def main() -> None:
     for row in sorted(scores, key=order):
         columns = zip(*scores[row].values(), strict=True)
         print(f"| {' | '.join(row)} | {' / '.join(map(cell, columns))} |")
-    print("\nmean ± sample deviation (seeds)")
+    print("\nmean ± sample standard deviation (seeds)")
     for signature in sorted(signatures):
         print(signature)
 

@@ -72,7 +72,7 @@ case "$SCALE" in
     VOCABULARY="${VOCABULARY:-2000}"
     LIMIT="${LIMIT:-17}"               # 43% of the training pairs; 54% of the test set is longer
     SENTENCES="${SENTENCES:-10}"
-    MAX_SHIFT="${MAX_SHIFT:-20}"       # selected on the validation set, see README
+    MAX_SHIFT="${MAX_SHIFT:-20}"       # selected on the validation set, see RESULTS.md
     EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-5}"  # in proportion to the thesis: 16 for 50
     UPDATES="${UPDATES:-3000}"
     EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-1500}" # as many epochs as over the complete data

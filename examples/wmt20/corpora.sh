@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Concatenate the official corpora of WMT'20 to the files that SCALE=paper reads: train and mono (5.2.1, 5.2.2),
-# subwords (5.2.1) and, with Japanese, kftt and news-commentary (5.3.4), each in English and LANGUAGE. The README
+# subwords (5.2.1) and, with Japanese, kftt and news-commentary (5.3.4), each in English and LANGUAGE. RESULTS.md
 # lists the archives.
 #
 # ARCHIVES   folder with the downloaded files, with .tgz and .tar.gz archives unpacked in it

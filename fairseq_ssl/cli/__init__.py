@@ -1,8 +1,8 @@
-"""The command ``fairseq-ssl``, one file per verb: parse options, call a function, print.
+"""The program ``fairseq-ssl``, one file per command: parse options, call a function, print.
 
-`main` selects the verb, defines the parsers of verbs and subcommands, and converts an error to one
-line and an exit code. `options` defines options shared by several verbs. `console` writes to stdout
-and reports progress.
+`main` selects the command, defines the parsers of commands and subcommands, and converts an error
+to one line and an exit code. `options` defines options shared by several commands. `console` writes
+to stdout and reports progress.
 """
 
 import signal

@@ -9,7 +9,7 @@ import fairseq_ssl
 from fairseq_ssl import analysis
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, print_table, progress
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.options import add_options, options_of, passed
 
 EXAMPLES = """\
@@ -54,19 +54,19 @@ DECODING = ("beam", "lenpen", "subwords", "moses", "tokenize")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each kind of analysis."""
-    kinds = Steps(parser, "KIND", "kinds of analysis")
+    kinds = Subcommands(parser, "KIND", "kinds of analysis")
     for name, (summary, config, _) in KINDS.items():
-        step = kinds.add(name, summary, _run)
-        _add_data(step, config)
+        subcommand = kinds.add(name, summary, _run)
+        _add_data(subcommand, config)
         own = [option for option in options_of(config) if option not in (*BATCHES, *DECODING)]
-        add_options(step, config, own)
+        add_options(subcommand, config, own)
         if "beam" in options_of(config):
-            add_options(step.add_argument_group("decoding and scoring"), config, DECODING)
+            add_options(subcommand.add_argument_group("decoding and scoring"), config, DECODING)
 
 
-def _add_data(step: argparse.ArgumentParser, config: type[Any]) -> None:
-    options.add_path(step, "data", "data folder of fairseq-preprocess", "DATA")
-    step.add_argument(
+def _add_data(parser: argparse.ArgumentParser, config: type[Any]) -> None:
+    options.add_path(parser, "data", "data folder of fairseq-preprocess", "DATA")
+    parser.add_argument(
         "-c",
         "--checkpoint",
         action="append",
@@ -75,24 +75,24 @@ def _add_data(step: argparse.ArgumentParser, config: type[Any]) -> None:
         help="name and checkpoint of a model, first that of the baseline, if there is one; "
         "checkpoints with the same name are seeds, which are averaged",
     )
-    add_options(step, config, ["subset"])
+    add_options(parser, config, ["subset"])
     options.add_output(
-        step, "prefix of the results, PREFIX.json, and of the figure, PREFIX.FORMAT", "PREFIX"
+        parser, "prefix of the results, PREFIX.json, and of the figure, PREFIX.FORMAT", "PREFIX"
     )
-    step.add_argument(
+    parser.add_argument(
         "--format",
         choices=("png", "svg", "pdf"),
         default="png",
         help="format of the figure (default: %(default)s)",
     )
-    options.add_one_device(step)
-    add_options(step, config, ["max_tokens"])
+    options.add_one_device(parser)
+    add_options(parser, config, ["max_tokens"])
 
 
 @options.one_writer
 def _run(args: argparse.Namespace) -> None:
     """Run the analysis, write the result and its figure, and print the tables."""
-    _, config, name = KINDS[args.step_name]
+    _, config, name = KINDS[args.subcommand]
     chosen = config(**passed(args, config))
     device = options.one_device(args.device)
     fairseq_ssl.register()

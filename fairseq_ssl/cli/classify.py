@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import check_new
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from fairseq_ssl.inference.classification import TextClassifierPipeline
 
 
-def add_prepare(steps: Steps) -> None:
+def add_prepare(subcommands: Subcommands) -> None:
     """Add the subcommand ``prepare`` and its arguments."""
     summary = (
         "create the data folder of --task semi_supervised_classification from labeled and "
         "unlabeled texts"
     )
-    parser = steps.add("prepare", summary, _prepare)
+    parser = subcommands.add("prepare", summary, _prepare)
     options.add_files(parser, labeled="training texts, each line a label, a tab and a text")
     options.add_output(parser, "data folder", "FOLDER")
     add_options(parser, PreparationConfig)
@@ -47,9 +47,9 @@ def _prepare(args: argparse.Namespace) -> None:
     print_lines(prepare_folder(config, args.output, progress), f"wrote {args.output}")
 
 
-def add_predict(steps: Steps) -> None:
+def add_predict(subcommands: Subcommands) -> None:
     """Add the subcommands ``label`` and ``predict`` and their arguments."""
-    label = steps.add(
+    label = subcommands.add(
         "label",
         "write the class probabilities of an expert for a split, for --imitator-teacher",
         _label,
@@ -71,7 +71,7 @@ def add_predict(steps: Steps) -> None:
         part_size="number of lines of a part (default: 32K)",
     )
     options.add_overwrite(label)
-    predict = steps.add(
+    predict = subcommands.add(
         "predict", "print the label and the class probabilities of each text", _predict
     )
     _add_model(predict)
@@ -154,9 +154,9 @@ def _predict(args: argparse.Namespace) -> None:
     options.write_lines(lines, args.output, signature)
 
 
-def add_score(steps: Steps) -> None:
+def add_score(subcommands: Subcommands) -> None:
     """Add the subcommand ``score`` and its arguments."""
-    parser = steps.add(
+    parser = subcommands.add(
         "score",
         "print error rate, accuracy, macro F1 and expected calibration error in percent, and the "
         "confusion matrix",
@@ -226,7 +226,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``classify`` and their arguments to the parser."""
-    steps = Steps(parser)
-    add_prepare(steps)
-    add_predict(steps)
-    add_score(steps)
+    subcommands = Subcommands(parser)
+    add_prepare(subcommands)
+    add_predict(subcommands)
+    add_score(subcommands)

@@ -1,11 +1,11 @@
-"""``fairseq-ssl completion``: print a script that completes verbs, flags and files in a shell."""
+"""``fairseq-ssl completion``: print a script for the completion of commands, flags and files."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from fairseq_ssl.cli.main import VERBS, Parser, load_verb
+from fairseq_ssl.cli.main import COMMANDS, Parser, load_command
 from fairseq_ssl.errors import import_optional
 
 EXAMPLES = """\
@@ -23,9 +23,9 @@ def run(args: argparse.Namespace) -> None:
     """Print the completion script. The script is static, so completion does not start Python."""
     shtab = import_optional("shtab", "Completion")
     parser = Parser(prog="fairseq-ssl")
-    verbs = parser.add_subparsers()
-    for name in VERBS:
-        load_verb(name).add_arguments(verbs.add_parser(name, help=VERBS[name]))
+    commands = parser.add_subparsers()
+    for name in COMMANDS:
+        load_command(name).add_arguments(commands.add_parser(name, help=COMMANDS[name]))
     _complete_paths(parser, shtab.FILE)
     print(shtab.complete(parser, args.shell))
 

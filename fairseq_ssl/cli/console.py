@@ -116,9 +116,9 @@ def progress(
 
         bar = tqdm(total=total, desc=task, unit=f" {unit}", leave=False)
 
-        def advance(count: int, share: float | None = None, note: str = "") -> None:
-            if share:
-                bar.total = round((bar.n + count) / share)
+        def advance(count: int, fraction: float | None = None, note: str = "") -> None:
+            if fraction:
+                bar.total = round((bar.n + count) / fraction)
             if note:
                 bar.set_postfix_str(note, refresh=False)
             bar.update(count)
@@ -130,13 +130,13 @@ def progress(
     begun = printed = clock()
     done = 0
 
-    def print_line(count: int, share: float | None = None, note: str = "") -> None:
+    def print_line(count: int, fraction: float | None = None, note: str = "") -> None:
         nonlocal printed, done
         done += count
         now = clock()
         if now - printed >= SECONDS_BETWEEN_LINES:
             printed = now
-            of_all = round(done / share) if share else total
+            of_all = round(done / fraction) if fraction else total
             line = _line(task, unit, done, of_all, now - begun)
             print(f"{line}, {note}" if note else line, file=sys.stderr, flush=True)
 

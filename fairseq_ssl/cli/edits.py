@@ -7,7 +7,7 @@ import argparse
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.cli.correct import check_models, corrector_config, register, tagger_device
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.edits.coverage import METRICS
 from fairseq_ssl.edits.edits_job import (
     EditDataConfig,
@@ -35,74 +35,78 @@ HELD_OUT = ("valid", "test")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``edits`` and their arguments to the parser."""
-    steps = Steps(parser)
-    _add_prepare(steps)
-    _add_dictionary(steps)
+    subcommands = Subcommands(parser)
+    _add_prepare(subcommands)
+    _add_dictionary(subcommands)
     summary = "write edit labels for the start and each token of SOURCE, and print their coverage"
-    label = steps.add("label", summary, _label)
+    label = subcommands.add("label", summary, _label)
     _add_files(label)
     options.add_path(label, "--dictionary", "output of edits dictionary", required=True)
     options.add_line_job(label, "labels, line by line")
-    votes = steps.add("vote", "combine corrections: keep edits of at least N systems", _vote)
+    votes = subcommands.add("vote", "combine corrections: keep edits of at least N systems", _vote)
     options.add_files(votes, source="text in tokens separated by spaces")
     what = "SOURCE as corrected by each system, line by line; .gz or .zst by suffix"
     options.add_path(votes, "corrections", what, "CORRECTED", nargs="+")
     options.add_output_or_stdout(votes)
     what = "min number of systems with an edit (default: more than half)"
     votes.add_argument("--min-votes", type=integer, metavar="N", help=what)
-    _add_tune(steps)
+    _add_tune(subcommands)
 
 
-def _add_files(step: argparse.ArgumentParser) -> None:
+def _add_files(parser: argparse.ArgumentParser) -> None:
     options.add_files(
-        step,
+        parser,
         source="text to edit, one sentence per line, in words, subwords or characters separated by "
         "spaces",
         target="corrected text, line by line",
     )
 
 
-def _add_dictionary(steps: Steps) -> None:
-    step = steps.add("dictionary", "count edits and write the dictionary of labels", _dictionary)
-    _add_files(step)
-    options.add_output(step)
-    add_options(step, EditDictionaryConfig)
+def _add_dictionary(subcommands: Subcommands) -> None:
+    parser = subcommands.add(
+        "dictionary", "count edits and write the dictionary of labels", _dictionary
+    )
+    _add_files(parser)
+    options.add_output(parser)
+    add_options(parser, EditDictionaryConfig)
     options.add_path(
-        step,
+        parser,
         "--label-dict",
         "output of the labels as a fairseq dictionary, for binarizing the output of edits label "
         "with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
-    options.add_jobs(step)
+    options.add_jobs(parser)
 
 
-def _add_prepare(steps: Steps) -> None:
-    step = steps.add(
+def _add_prepare(subcommands: Subcommands) -> None:
+    parser = subcommands.add(
         "prepare", "write the data folder of an edit tagger on words: labels, binarized", _prepare
     )
-    _add_files(step)
-    options.add_output(step, "data folder", "DIR")
+    _add_files(parser)
+    options.add_output(parser, "data folder", "DIR")
     for split in HELD_OUT:
         what = f"text to edit and corrected text of the {split} split (default: none)"
-        options.add_path(step, f"--{split}", what, ("SOURCE", "TARGET"), nargs=2)
-    add_options(step, EditDataConfig)
-    options.add_replace(step)
-    options.add_jobs(step)
+        options.add_path(parser, f"--{split}", what, ("SOURCE", "TARGET"), nargs=2)
+    add_options(parser, EditDataConfig)
+    options.add_replace(parser)
+    options.add_jobs(parser)
 
 
-def _add_tune(steps: Steps) -> None:
-    step = steps.add("tune", "tune the decoding options of a model on a development set", _tune)
-    _add_files(step)
-    add_options(step, CorrectionConfig, ["models", "data_dir", "encoder", "weights", "spelling"])
-    step.add_argument(
+def _add_tune(subcommands: Subcommands) -> None:
+    parser = subcommands.add(
+        "tune", "tune the decoding options of a model on a development set", _tune
+    )
+    _add_files(parser)
+    add_options(parser, CorrectionConfig, ["models", "data_dir", "encoder", "weights", "spelling"])
+    parser.add_argument(
         "--metric",
         choices=METRICS,
         default=METRICS[0],
         help="metric to maximize: f0.5, F0.5 of the edits of the model against the edits from "
         "SOURCE to TARGET; exact, the percentage of correct lines (default: %(default)s)",
     )
-    add_options(step, CorrectionConfig, ["iterations", "batch_size"])
-    options.add_one_device(step)
+    add_options(parser, CorrectionConfig, ["iterations", "batch_size"])
+    options.add_one_device(parser)
 
 
 @options.one_writer

@@ -8,7 +8,7 @@ from typing import Any
 import fairseq_ssl
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.errors import UsageError, flag
 from fairseq_ssl.inference.scoring import MASKED_MODEL, TRANSLATION, ScoringConfig
 from fairseq_ssl.io.jobs import check_distinct
@@ -35,13 +35,13 @@ NEEDED = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands ``fit`` and ``apply`` and their arguments to the parser."""
-    steps = Steps(parser)
-    _add_fit(steps)
-    _add_apply(steps)
+    subcommands = Subcommands(parser)
+    _add_fit(subcommands)
+    _add_apply(subcommands)
 
 
-def _add_fit(steps: Steps) -> None:
-    fit = steps.add(
+def _add_fit(subcommands: Subcommands) -> None:
+    fit = subcommands.add(
         "fit",
         "estimate PHSIC on parallel text, and train a linear SVM on clean pairs and noised copies "
         "(thesis, 5.5.1)",
@@ -58,8 +58,8 @@ def _add_fit(steps: Steps) -> None:
     options.add_overwrite(fit)
 
 
-def _add_apply(steps: Steps) -> None:
-    apply = steps.add(
+def _add_apply(subcommands: Subcommands) -> None:
+    apply = subcommands.add(
         "apply",
         "score pairs and keep the best; stored scores are reused for other percentages",
         _apply,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, print_table, progress
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.outputs import write_signature
 from fairseq_ssl.signature import Signature
@@ -29,11 +29,15 @@ RECORDED = ("annotator", "drop_overlaps", "types", "spacy_model", "untyped")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``m2`` and their arguments to the parser."""
-    steps = Steps(parser)
-    step = steps.add("to-text", "write sentences and corrected sentences as parallel text", _text)
-    options.add_files(step, file=M2_FILE)
-    options.add_output(step, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX")
-    step.add_argument(
+    subcommands = Subcommands(parser)
+    subcommand = subcommands.add(
+        "to-text", "write sentences and corrected sentences as parallel text", _text
+    )
+    options.add_files(subcommand, file=M2_FILE)
+    options.add_output(
+        subcommand, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX"
+    )
+    subcommand.add_argument(
         "--annotator",
         type=lambda word: None if word == "all" else options.integer(0)(word),
         default=0,
@@ -41,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="id of the annotator, 0 or more; all: every annotator, N into PREFIX.trg.N (default: "
         "0)",
     )
-    step.add_argument(
+    subcommand.add_argument(
         "--drop-overlaps",
         action="store_true",
         help="drop an edit that overlaps an earlier one (default: an error)",
     )
-    step.add_argument(
+    subcommand.add_argument(
         "--types",
         type=lambda words: words.split(","),
         default=[],
@@ -54,29 +58,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="types of edits to apply: full as R:VERB:SVA, without operation as VERB:SVA, or "
         "operations as R; * matches any text, as in VERB*",
     )
-    step = steps.add("from-text", "extract the edits of corrected text by ERRANT", _from_text)
-    options.add_files(step, source="tokenized text, one sentence a line; empty lines are dropped")
+    subcommand = subcommands.add(
+        "from-text", "extract the edits of corrected text by ERRANT", _from_text
+    )
+    options.add_files(
+        subcommand, source="tokenized text, one sentence a line; empty lines are dropped"
+    )
     what = "corrected text, line by line; several files are several annotators"
-    options.add_texts(step, "reference", what)
-    options.add_output_or_stdout(step, "M2 file; .gz or .zst by suffix")
-    add_pipeline(step, "use a blank pipeline: no types by ERRANT")
-    options.add_line_jobs(step)
-    step = steps.add("merge", "join the annotators of files with the same sentences", _merge)
-    options.add_path(step, "files", "M2 files, two or more", nargs="+")
-    options.add_output_or_stdout(step, "M2 file; annotators are numbered from 0 in this order")
-    step = steps.add("stats", "count sentences, tokens and edits by annotator and type", _stats)
-    options.add_input(step, M2_FILE)
-    options.add_format(step)
+    options.add_texts(subcommand, "reference", what)
+    options.add_output_or_stdout(subcommand, "M2 file; .gz or .zst by suffix")
+    add_pipeline(subcommand, "use a blank pipeline: no types by ERRANT")
+    options.add_line_jobs(subcommand)
+    subcommand = subcommands.add(
+        "merge", "join the annotators of files with the same sentences", _merge
+    )
+    options.add_path(subcommand, "files", "M2 files, two or more", nargs="+")
+    options.add_output_or_stdout(
+        subcommand, "M2 file; annotators are numbered from 0 in this order"
+    )
+    subcommand = subcommands.add(
+        "stats", "count sentences, tokens and edits by annotator and type", _stats
+    )
+    options.add_input(subcommand, M2_FILE)
+    options.add_format(subcommand)
 
 
-def add_pipeline(step: options.Options, untyped: str) -> None:
+def add_pipeline(parser: options.Options, untyped: str) -> None:
     """Add --spacy-model, and --untyped with the help text `untyped`."""
-    step.add_argument(
+    parser.add_argument(
         "--spacy-model",
         metavar="NAME",
         help=f"name or folder of a spaCy pipeline (default: {m2.SPACY_MODEL})",
     )
-    step.add_argument("--untyped", action="store_true", help=untyped)
+    parser.add_argument("--untyped", action="store_true", help=untyped)
 
 
 def pipeline(args: argparse.Namespace) -> str | None:
@@ -100,7 +114,7 @@ def _text(args: argparse.Namespace) -> None:
 
 def _signature(args: argparse.Namespace, files: dict[str, object]) -> Signature:
     parameters = {name: getattr(args, name) for name in RECORDED if hasattr(args, name)}
-    return Signature("m2", {"step": args.step_name, **parameters}, files)
+    return Signature("m2", {"subcommand": args.subcommand, **parameters}, files)
 
 
 def _counts(by: m2.EditApplier) -> str:

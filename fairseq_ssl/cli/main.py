@@ -1,4 +1,4 @@
-"""``fairseq-ssl``: run a verb and convert errors to one line and an exit code."""
+"""``fairseq-ssl``: run a command and convert errors to one line and an exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fairseq_ssl.cli.console import STDOUT_NAME, drop_stdout, flush_stdout, open
 from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, needs_torch, one_line
 from fairseq_ssl.io.executors import silence_library_warnings
 
-VERBS = {
+COMMANDS = {
     "analyze": "compare checkpoints by their translations, scores and encoder states",
     "average": "average checkpoints of a run, or extract its moving average",
     "back-translate": "translate monolingual text into synthetic pairs",
@@ -48,11 +48,11 @@ VERBS = {
     "tokenize": "tokenize and truecase text as Moses does",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
-"""Summaries by verb. The module of a verb has its name, with _ for hyphens."""
+"""Summaries of the commands. The module of a command has its name, with _ for hyphens."""
 
 MOVED = {
     "--address": "RAY_ADDRESS in the environment",
-    "--debug": "fairseq-ssl --debug VERB",
+    "--debug": "fairseq-ssl --debug COMMAND",
     "--tokenized": "--tokenizer none",
     "analyze length-bleu --ends": "--length-bounds",
     "analyze token-wins --positions": "--position-bounds",
@@ -89,23 +89,26 @@ MOVED = {
     "token-wins": "analyze token-wins",
     "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
 }
-"""Successors by the removed verb, verb and option, or option of all verbs."""
+"""Successors of removed commands, of options of a command, and of options of all commands."""
 
 OUTPUT_OPTIONS = (
     *("output", "source_output", "label_dict", "report", "figure", "scores", "train_truecase"),
 )
 
 
-class Verb(Protocol):
-    """Interface of the module of a verb."""
+class Command(Protocol):
+    """Interface of the module of a command."""
 
     EXAMPLES: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments of the verb to the parser."""
+        """Add the arguments of the command to the parser."""
 
     def run(self, args: argparse.Namespace) -> int | None:
-        """Run the verb. Return the exit code, or None for 0. Verbs with subcommands lack `run`."""
+        """Run the command. Return the exit code, or None for 0.
+
+        A command with subcommands has no `run`.
+        """
 
 
 class Parser(argparse.ArgumentParser):
@@ -121,10 +124,12 @@ class Parser(argparse.ArgumentParser):
     ) -> tuple[Any, list[str]]:
         """Parse the arguments. Exit with a usage error if one is unknown."""
         self._words = sys.argv[1:] if args is None else list(args)
-        verb = self.prog.removeprefix("fairseq-ssl ")
+        command = self.prog.removeprefix("fairseq-ssl ")
         for word in self._words:  # before an error about a missing argument
             name = word.partition("=")[0]
-            moved = MOVED.get(f"{verb} {name}", MOVED.get(name) if name.startswith("-") else None)
+            moved = MOVED.get(
+                f"{command} {name}", MOVED.get(name) if name.startswith("-") else None
+            )
             if moved and name not in self._option_string_actions:
                 self.error(f"{name!r} was removed. Use {moved}. See {self.prog} --help.")
         parsed, unknown = super().parse_known_args(self._words, namespace)
@@ -166,25 +171,28 @@ class Parser(argparse.ArgumentParser):
 Run = Callable[[argparse.Namespace], None]
 
 
-class Steps:
-    """The parsers of the subcommands of a verb."""
+class Subcommands:
+    """Parsers of the subcommands of a command."""
 
     def __init__(
-        self, parser: argparse.ArgumentParser, metavar: str = "STEP", title: str = "steps"
+        self,
+        parser: argparse.ArgumentParser,
+        metavar: str = "SUBCOMMAND",
+        title: str = "subcommands",
     ) -> None:
-        self._steps = parser.add_subparsers(
-            dest="step_name", required=True, metavar=metavar, parser_class=Parser, title=title
+        self._parsers = parser.add_subparsers(
+            dest="subcommand", required=True, metavar=metavar, parser_class=Parser, title=title
         )
 
     def add(self, name: str, summary: str, run: Run) -> argparse.ArgumentParser:
         """Add a subcommand that calls `run` with the parsed arguments. Return its parser."""
-        step = self._steps.add_parser(name, help=summary, description=summary)
-        step.set_defaults(run_step=run, parser=step)
-        return step
+        subcommand = self._parsers.add_parser(name, help=summary, description=summary)
+        subcommand.set_defaults(run_subcommand=run, parser=subcommand)
+        return subcommand
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a verb. Return 0, or 1 for data errors, 2 for usage errors and 130 for Ctrl-C."""
+    """Run a command. Return 0, or 1 for data errors, 2 for usage errors and 130 for Ctrl-C."""
     words = list(sys.argv[1:] if argv is None else argv)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, _Interrupt.raised)
@@ -237,21 +245,20 @@ def _run(words: list[str], debug: bool = False) -> int:
     for name in (words[0], " ".join(words[:2])):
         if name in MOVED:
             _top_parser().error(f"{name!r} was removed. Use {MOVED[name]}.")
-    if words[0] not in VERBS:
-        _top_parser().error(
-            f"unknown verb {words[0]!r}.{nearest(words[0], VERBS)} Verbs: {', '.join(VERBS)}."
-        )
-    return _run_verb(words[0], words[1:], debug)
+    if words[0] not in COMMANDS:
+        hint = nearest(words[0], COMMANDS)
+        _top_parser().error(f"unknown command {words[0]!r}.{hint} Commands: {', '.join(COMMANDS)}.")
+    return _run_command(words[0], words[1:], debug)
 
 
-def _run_verb(name: str, words: Sequence[str], debug: bool) -> int:
-    verb, parser = load_verb(name), verb_parser(name)
+def _run_command(name: str, words: Sequence[str], debug: bool) -> int:
+    command, parser = load_command(name), command_parser(name)
     args = parser.parse_args(words)
     silence_library_warnings()
     parser = getattr(args, "parser", parser)
     try:
         _check_named(args)
-        run = getattr(args, "run_step", None) or verb.run
+        run = getattr(args, "run_subcommand", None) or command.run
         with _notices(parser), needs_torch(parser.prog):
             code = run(args)
         flush_stdout()
@@ -325,7 +332,7 @@ def _notices(parser: argparse.ArgumentParser) -> Iterator[None]:
 def _check_named(args: argparse.Namespace) -> None:
     """Raise UsageError for an output path without a name, such as ``.`` and ``/``, and for ``-``.
 
-    Of a verb that can write to stdout, ``-`` is None, or the only path in a list.
+    Of a command that can write to stdout, ``-`` is None, or the only path in a list.
     """
     for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)
@@ -336,33 +343,33 @@ def _check_named(args: argparse.Namespace) -> None:
                 raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Name a file.")
 
 
-def load_verb(name: str) -> Verb:
-    """Import and return the module of a verb."""
-    return cast(Verb, importlib.import_module(f"fairseq_ssl.cli.{name.replace('-', '_')}"))
+def load_command(name: str) -> Command:
+    """Import and return the module of a command."""
+    return cast(Command, importlib.import_module(f"fairseq_ssl.cli.{name.replace('-', '_')}"))
 
 
-def verb_parser(name: str) -> Parser:
-    """Return the parser of a verb, with examples."""
-    verb = load_verb(name)
-    epilog = f"examples:\n{verb.EXAMPLES}"
-    parser = Parser(prog=f"fairseq-ssl {name}", description=VERBS[name], epilog=epilog)
-    verb.add_arguments(parser)
+def command_parser(name: str) -> Parser:
+    """Return the parser of a command, with examples."""
+    command = load_command(name)
+    epilog = f"examples:\n{command.EXAMPLES}"
+    parser = Parser(prog=f"fairseq-ssl {name}", description=COMMANDS[name], epilog=epilog)
+    command.add_arguments(parser)
     return parser
 
 
 def _top_parser() -> Parser:
-    width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {name:{width}}  {summary}" for name, summary in VERBS.items())
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {summary}" for name, summary in COMMANDS.items())
     parser = Parser(
         prog="fairseq-ssl",
-        usage="fairseq-ssl [--debug] VERB [options]",
-        description=f"Tools of the fairseq plug-in fairseq_ssl.\n\nverbs:\n{verbs}",
-        epilog="fairseq-ssl VERB --help lists the options of a verb.\n\n"
+        usage="fairseq-ssl [--debug] COMMAND [options]",
+        description=f"Tools of the fairseq plug-in fairseq_ssl.\n\ncommands:\n{commands}",
+        epilog="fairseq-ssl COMMAND --help lists the options of a command.\n\n"
         "A text is a file, a quoted glob such as 'news.*.gz', or a folder of parts, read as one\n"
         "file. It is on this machine, or a URL such as s3://bucket/news.",
     )
     parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
     parser.add_argument(
-        "--debug", action="store_true", help="before VERB: print the traceback of an error"
+        "--debug", action="store_true", help="before COMMAND: print the traceback of an error"
     )
     return parser

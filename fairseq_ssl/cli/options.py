@@ -1,4 +1,4 @@
-"""Options shared by several verbs, their types, and functions that use their values."""
+"""Options shared by several commands, their types, and functions that use their values."""
 
 from __future__ import annotations
 
@@ -478,7 +478,7 @@ def model_executor(
 
 
 def add_one_device(parser: Options) -> None:
-    """Add --device, for a verb that runs in one process. Its value is None by default."""
+    """Add --device, for a command that runs in one process. Its value is None by default."""
     parser.add_argument(
         "--device", help="device, such as cpu or cuda:1 (default: cuda if available, else cpu)"
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.inference.nbest_scores import score_nbest_file
 from fairseq_ssl.inference.scoring import LANGUAGE_MODEL, MASKED_MODEL, TRANSLATION, ScoringConfig
@@ -67,17 +67,17 @@ SCORED = "n-best list, output of rerank merge, with all scores of all candidates
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``rerank`` and their arguments to the parser."""
-    steps = Steps(parser)
-    _add_merge(steps)
-    _add_features(steps)
-    _add_tune(steps)
-    _add_apply(steps)
-    _add_post_ensemble(steps)
-    _add_vectors(steps)
+    subcommands = Subcommands(parser)
+    _add_merge(subcommands)
+    _add_features(subcommands)
+    _add_tune(subcommands)
+    _add_apply(subcommands)
+    _add_post_ensemble(subcommands)
+    _add_vectors(subcommands)
 
 
-def _add_merge(steps: Steps) -> None:
-    merge = steps.add(
+def _add_merge(subcommands: Subcommands) -> None:
+    merge = subcommands.add(
         "merge",
         "merge n-best lists without duplicates, in the format of Moses: "
         "0 ||| text ||| name= score ||| total ||| from= lists",
@@ -144,9 +144,9 @@ def _named_lists(words: Sequence[str]) -> dict[str, Path]:
     return lists
 
 
-def _add_features(steps: Steps) -> None:
+def _add_features(subcommands: Subcommands) -> None:
     """Add the subcommand ``features`` of ``rerank`` and its arguments."""
-    parser = steps.add(
+    parser = subcommands.add(
         "features",
         "add a model's score of each candidate to an n-best list; run one command per model in "
         "parallel, and join the lists with merge",
@@ -235,9 +235,9 @@ def _add_nbest(parser: argparse.ArgumentParser, what: str = SCORED) -> None:
     options.add_path(parser, "nbest_list", help_text, "LIST")
 
 
-def _add_tune(steps: Steps) -> None:
+def _add_tune(subcommands: Subcommands) -> None:
     """Add the subcommand ``tune`` and its arguments."""
-    tune = steps.add(
+    tune = subcommands.add(
         "tune",
         "tune weights between 0 and 1 on a development set (thesis, eq. 5.2)",
         _tune,
@@ -291,8 +291,8 @@ def _tune(args: argparse.Namespace) -> None:
         draw_features(analysis, config.metric, args.figure)
 
 
-def _add_apply(steps: Steps) -> None:
-    apply = steps.add(
+def _add_apply(subcommands: Subcommands) -> None:
+    apply = subcommands.add(
         "apply",
         "select the candidate of each sentence with the highest weighted sum (thesis, eq. 5.1)",
         _apply,
@@ -347,24 +347,24 @@ def _parse_weights(words: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def _add_post_ensemble(steps: Steps) -> None:
+def _add_post_ensemble(subcommands: Subcommands) -> None:
     """Add the subcommand ``post-ensemble`` and its arguments."""
-    step = steps.add(
+    parser = subcommands.add(
         "post-ensemble",
         "select the output of each sentence that is most similar to the outputs of all systems "
         "(Kobayashi, 2018); ties go to the first system",
         _post_ensemble,
     )
-    options.add_texts(step, "outputs", "outputs of two or more systems, one sentence per line")
+    options.add_texts(parser, "outputs", "outputs of two or more systems, one sentence per line")
     options.add_path(
-        step,
+        parser,
         "--vectors",
         "word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
         ".bin, which composes vectors of unknown words from character n-grams",
         required=True,
     )
-    add_options(step, VectorTraining, ["tokenize"])
-    options.add_output_or_stdout(step)
+    add_options(parser, VectorTraining, ["tokenize"])
+    options.add_output_or_stdout(parser)
 
 
 @options.one_writer
@@ -388,16 +388,16 @@ def _post_ensemble(args: argparse.Namespace) -> None:
     print_lines(f"selected: {taken}; {known}")
 
 
-def _add_vectors(steps: Steps) -> None:
+def _add_vectors(subcommands: Subcommands) -> None:
     """Add the subcommand ``vectors`` and its arguments."""
-    step = steps.add(
+    parser = subcommands.add(
         "vectors",
         "train skip-gram word vectors as in fastText, and write word counts to OUTPUT.counts",
         _vectors,
     )
-    options.add_texts(step, "text", "tokenized text, one sentence per line")
-    options.add_output(step, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
-    add_options(step, VectorTraining)
+    options.add_texts(parser, "text", "tokenized text, one sentence per line")
+    options.add_output(parser, "vectors: .vec or .vec.gz for words, .bin with character n-grams")
+    add_options(parser, VectorTraining)
 
 
 @options.one_writer

@@ -11,7 +11,7 @@ from fairseq_ssl import metrics
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_table, progress
 from fairseq_ssl.cli.m2 import add_pipeline, pipeline
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.text.m2 import SPACY_MODEL
 
@@ -38,57 +38,59 @@ SOURCE = "uncorrected text"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
-    steps = Steps(parser, "METRIC", "metrics, in percent")
-    step = _add(steps, "m2", "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer")
-    options.add_path(step, "--gold", GOLD, required=True)
-    _add_edit_options(step)
-    _add_errant(steps)
-    step = _add(
-        steps,
+    subcommands = Subcommands(parser, "METRIC", "metrics, in percent")
+    subcommand = _add(
+        subcommands, "m2", "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer"
+    )
+    options.add_path(subcommand, "--gold", GOLD, required=True)
+    _add_edit_options(subcommand)
+    _add_errant(subcommands)
+    subcommand = _add(
+        subcommands,
         "gleu",
         "GLEU of tokenized corrected text (Napoles et al., 2015), equal to the authors' script",
     )
-    options.add_path(step, "--source", SOURCE, required=True)
-    options.add_references(step)
-    step = _add(steps, "bleu", "BLEU by sacreBLEU")
-    options.add_references(step)
-    step.add_argument(
+    options.add_path(subcommand, "--source", SOURCE, required=True)
+    options.add_references(subcommand)
+    subcommand = _add(subcommands, "bleu", "BLEU by sacreBLEU")
+    options.add_references(subcommand)
+    subcommand.add_argument(
         "--tokenize", default="13a", metavar="NAME", help="tokenizer of sacreBLEU (default: 13a)"
     )
-    step = _add(steps, "chrf", "chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017)")
-    options.add_references(step)
+    subcommand = _add(subcommands, "chrf", "chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017)")
+    options.add_references(subcommand)
     what = "max order of word n-grams, 2 for chrF++"
-    options.add_integer(step, "--word-order", what, 0, minimum=0, maximum=6)
-    step = _add(
-        steps,
+    options.add_integer(subcommand, "--word-order", what, 0, minimum=0, maximum=6)
+    subcommand = _add(
+        subcommands,
         "rouge",
         "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only",
     )
-    options.add_references(step)
-    step.add_argument("--stem", action="store_true", help="compare stems by Porter's stemmer")
-    step.add_argument(
+    options.add_references(subcommand)
+    subcommand.add_argument("--stem", action="store_true", help="compare stems by Porter's stemmer")
+    subcommand.add_argument(
         "--sentence-mark",
         metavar="TOKEN",
         help="token between the sentences of a summary (default: none, so ROUGE-Lsum is ROUGE-L)",
     )
-    step = _add(steps, "accuracy", "percentage of lines equal to a reference")
-    options.add_references(step)
+    subcommand = _add(subcommands, "accuracy", "percentage of lines equal to a reference")
+    options.add_references(subcommand)
 
 
-def _add(steps: Steps, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add the subcommand of a metric with the options of all metrics. Return its parser."""
-    step = steps.add(name, summary, _run)
-    step.set_defaults(by=None)
+def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.ArgumentParser:
+    """Add the subcommand of a metric, with the options of all metrics. Return its parser."""
+    parser = subcommands.add(name, summary, _run)
+    parser.set_defaults(by=None)
     more = ", or M2 files with the edits of a system" if name == "errant" else ""
-    step.add_argument(
+    parser.add_argument(
         "systems",
         nargs="+",
         metavar="[NAME=]FILE",
         help=f"hypotheses, one sentence per line, - for stdin{more}; repeat for more systems; "
         "files with the same NAME are seeds of a system, reported as mean and standard deviation",
     )
-    options.add_format(step)
-    group = step.add_argument_group("comparisons")
+    options.add_format(parser)
+    group = parser.add_argument_group("comparisons")
     group.add_argument(
         "--baseline",
         action="append",
@@ -104,11 +106,11 @@ def _add(steps: Steps, name: str, summary: str) -> argparse.ArgumentParser:
         metavar="N",
         help="number of bootstrap samples, 1 or more (default: 1000)",
     )
-    return step
+    return parser
 
 
-def _add_analyses(step: argparse.ArgumentParser) -> None:
-    group = step.add_argument_group("analyses")
+def _add_analyses(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("analyses")
     group.add_argument(
         "--by",
         choices=(*TYPED[:3], LEVEL, TYPED[3]),
@@ -126,8 +128,8 @@ def _add_analyses(step: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_edit_options(step: argparse.ArgumentParser) -> None:
-    step.add_argument(
+def _add_edit_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--beta",
         type=float,
         default=0.5,
@@ -135,24 +137,24 @@ def _add_edit_options(step: argparse.ArgumentParser) -> None:
         help="beta of F, the weight of recall relative to precision, above 0, up to 1,000 "
         "(default: 0.5)",
     )
-    options.add_line_jobs(step)
+    options.add_line_jobs(parser)
 
 
-def _add_errant(steps: Steps) -> None:
+def _add_errant(subcommands: Subcommands) -> None:
     summary = "F of edits by ERRANT (Bryant et al., 2017), span-based correction"
-    step = _add(steps, "errant", summary)
+    parser = _add(subcommands, "errant", summary)
     options.add_path(
-        step, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"
+        parser, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"
     )
-    options.add_path(step, "--source", SOURCE)
-    options.add_references(step, required=False)
-    _add_edit_options(step)
-    _add_analyses(step)
+    options.add_path(parser, "--source", SOURCE)
+    options.add_references(parser, required=False)
+    _add_edit_options(parser)
+    _add_analyses(parser)
     what = (
         "extract edits without types, with a blank pipeline; scores are comparable only with each "
         "other, since some edits are merged differently"
     )
-    add_pipeline(step, what)
+    add_pipeline(parser, what)
 
 
 def _errant(args: argparse.Namespace) -> Metric:
@@ -204,7 +206,7 @@ def _run(args: argparse.Namespace) -> None:
         if str(path) in systems and not path.exists():
             file = systems[str(path)][0]
             raise UsageError(f"--baseline {path} is the name of a system. Pass its file, {file}.")
-    metric = METRICS[args.step_name](args)
+    metric = METRICS[args.subcommand](args)
     scores = metrics.score_systems(metric, systems, args.baseline, args.resamples)
     if args.by:
         levels = read_levels(args.levels, scores.sentences) if args.levels else None

@@ -6,7 +6,7 @@ import argparse
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.io.jobs import check_new
 from fairseq_ssl.text.spelling import correct_spelling_file, count_spelling_file
 
@@ -18,17 +18,19 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``spelling`` and their arguments to the parser."""
-    steps = Steps(parser)
-    step = steps.add("count", "count the words and the pairs of words of correct text", _count)
-    options.add_texts(step, "texts", "correct English text, tokenized; millions of words")
-    options.add_output(step, "the counts; .gz or .zst by suffix")
-    options.add_replace(step)
-    step = steps.add(
+    subcommands = Subcommands(parser)
+    subcommand = subcommands.add(
+        "count", "count the words and the pairs of words of correct text", _count
+    )
+    options.add_texts(subcommand, "texts", "correct English text, tokenized; millions of words")
+    options.add_output(subcommand, "the counts; .gz or .zst by suffix")
+    options.add_replace(subcommand)
+    subcommand = subcommands.add(
         "correct", "replace misspelled words and missing capitals of tokenized text", _correct
     )
-    options.add_input(step, "tokenized text", "file")
-    options.add_path(step, "--counts", "output of spelling count", required=True)
-    options.add_line_job(step, "corrected text, line by line")
+    options.add_input(subcommand, "tokenized text", "file")
+    options.add_path(subcommand, "--counts", "output of spelling count", required=True)
+    options.add_line_job(subcommand, "corrected text, line by line")
 
 
 def _count(args: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, watched
-from fairseq_ssl.cli.main import Steps
+from fairseq_ssl.cli.main import Subcommands
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.options import add_options, passed
@@ -33,13 +33,13 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``subwords`` and their arguments to the parser."""
-    steps = Steps(parser)
-    _add_train(steps)
-    encode = steps.add("encode", "split lines into subwords with spaces between", _encode)
+    subcommands = Subcommands(parser)
+    _add_train(subcommands)
+    encode = subcommands.add("encode", "split lines into subwords with spaces between", _encode)
     _add_model(encode)
     options.add_input(encode, "text in the form of the training text of the model", "file")
     options.add_line_job(encode, "subwords, line by line")
-    entries = steps.add(
+    entries = subcommands.add(
         "dictionary",
         "print a dictionary of all subwords and tags, for fairseq-preprocess --srcdict or "
         "--tgtdict",
@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_output_or_stdout(entries)
 
 
-def _add_train(steps: Steps) -> None:
-    train = steps.add("train", "train a subword model", _train)
+def _add_train(subcommands: Subcommands) -> None:
+    train = subcommands.add("train", "train a subword model", _train)
     what = (
         "training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, 5.2.1; "
         "- for stdin"

@@ -12,7 +12,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Do nothing: the verb has no options."""
+    """Do nothing: the command has no options."""
 
 
 def run(args: argparse.Namespace) -> None:

@@ -1,1 +1,1 @@
-"""Training losses registered with fairseq. `criterion` has their base class."""
+"""Training losses registered with fairseq. `criterion` contains their base class."""

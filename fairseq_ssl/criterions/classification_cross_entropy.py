@@ -1,4 +1,4 @@
-"""Losses of text classification: cross-entropy, adversarial training, imitation (MEIN)."""
+"""Losses for text classification: cross-entropy, adversarial training, imitation (MEIN)."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,9 +17,9 @@ from fairseq_ssl.modules.window_classifiers import average_windows
 from fairseq_ssl.options import option
 
 GRADIENT_SCALE = 2.0**10
-"""Factor of the loss whose gradient is a direction. Without it, float16 would flush it to zero."""
+"""Factor by which a loss is scaled to compute a direction, so that float16 does not underflow."""
 XI = 0.1
-"""Norm of the random perturbation at which the virtual adversarial direction is computed."""
+"""Norm of the random perturbation from which the virtual adversarial direction is computed."""
 Inputs = dict[str, Tensor]
 
 
@@ -36,7 +36,7 @@ class AdversarialConfig(CriterionConfig):
 
 @register_criterion("classification_cross_entropy", dataclass=CriterionConfig)
 class ClassificationCrossEntropy(Criterion):
-    """Cross-entropy -log p(y|X), averaged over texts (thesis, equations 3.4 and 3.13)."""
+    """Cross-entropy -log p(y|X), averaged over texts (Kiyono, 2022, equations 3.4 and 3.13)."""
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -44,8 +44,8 @@ class ClassificationCrossEntropy(Criterion):
         """Return the loss, the sample size and the logging output."""
         if "target" not in sample:
             raise ConfigurationError(
-                "This criterion needs labels. Use --task semi_supervised_classification with "
-                "--classification-stage supervised or mixture."
+                "This criterion needs labels, which the batch does not contain. Use --task "
+                "semi_supervised_classification with --classification-stage supervised or mixture."
             )
         loss, logits, extra = self.losses(model, sample)
         clean = functional.cross_entropy(logits.detach(), sample["target"], reduction="sum")
@@ -63,7 +63,7 @@ class ClassificationCrossEntropy(Criterion):
         return loss, sample["nsentences"], log
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the total loss, the logits in float32, and the adversarial part of the loss.
+        """Return the total loss, the logits in float32, and the adversarial loss, which is 0 here.
 
         Losses are summed over texts.
         """
@@ -73,7 +73,7 @@ class ClassificationCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss in bits, accuracy and error in percent, and the weights of imitators."""
+        """Log losses in bits, accuracy and error in percent, and the weights of the imitators."""
         total = totals(logging_outputs)
         size = total("sample_size")
         if not size:
@@ -99,7 +99,7 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
         self.epsilon = adversarial_epsilon
 
     def perturbation(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:
-        """Return a perturbation with norm `length` in the gradient's direction, 0 at padding."""
+        """Return a perturbation of norm `length` in the gradient's direction (0 at padding)."""
         positions = torch.arange(gradient.size(1), device=gradient.device)
         is_word = positions < inputs["src_lengths"].unsqueeze(1)
         return scale_to_norm(gradient, length, is_word)
@@ -108,8 +108,8 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
 def scale_to_norm(direction: Tensor, length: float, is_word: Tensor) -> Tensor:
     """Scale the `direction` of each text to a norm. Return it detached [batch, time, dim].
 
-    It is divided by its maximum first, so that tiny gradients, such as 1e-30, and loss scaling do
-    not change the result. A direction of 0 stays 0.
+    The direction is first divided by its maximum, so that loss scaling and tiny gradients, such as
+    1e-30, do not change the result. A direction of 0 stays 0.
 
     Args:
         direction: [batch, time, dim].
@@ -132,8 +132,8 @@ def _is_half(weights: Iterable[Tensor]) -> bool:
 def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, Tensor]:
     """Return the loss and its gradient with respect to the embeddings.
 
-    In float32, the same backward pass computes the gradients of all weights. The returned loss
-    stores them, so that its own backward pass is free. Half precision needs a second pass, since
+    In float32, the same backward pass also computes the gradients of all weights. The returned loss
+    stores them, so its own backward pass costs nothing. Half precision needs a second pass, because
     the stored gradients would bypass the loss scaling of fairseq's trainer.
     """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
@@ -150,17 +150,17 @@ def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, 
 
 
 class _StoredGradients(torch.autograd.Function):
-    """The identity of a loss whose gradients with respect to the weights are already computed."""
+    """The identity function for a loss whose gradients have already been computed."""
 
     @staticmethod
     def forward(ctx: Any, loss: Tensor, gradients: list[Tensor | None], *_: Tensor) -> Tensor:
-        """Return the loss. `gradients` belong to the weights, which are the last arguments."""
+        """Return the loss. `gradients` belong to the weights, which are the other arguments."""
         ctx.gradients = gradients
         return loss.clone()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the stored gradients, multiplied by the gradient of the loss."""
+        """Return the stored gradients, multiplied by the gradient with respect to the loss."""
         return (
             None,
             None,
@@ -169,9 +169,9 @@ class _StoredGradients(torch.autograd.Function):
 
 
 class _ForwardPasses:
-    """Forward passes of a model that have the same dropout masks.
+    """Forward passes of a model with the same dropout masks.
 
-    With other masks, a divergence would measure dropout in place of the perturbation.
+    With different masks, a divergence would measure dropout in place of the perturbation.
     """
 
     def __init__(self, model: Any, device: torch.device) -> None:
@@ -196,7 +196,7 @@ class _ForwardPasses:
         return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, self.devices)]
 
     def _forward(self, inputs: Inputs, embedded: Tensor) -> Tensor:
-        with _cudnn(self.cudnn):  # the dropout of its recurrent layers has states of its own
+        with _cudnn(self.cudnn):  # the dropout of cuDNN's recurrent layers has its own random state
             logits: Tensor = self.model(**inputs, embedded=embedded)
         return logits.float()
 
@@ -213,12 +213,12 @@ def _cudnn(is_allowed: bool) -> Iterator[None]:
 
 @register_criterion("adversarial_cross_entropy", dataclass=AdversarialConfig)
 class AdversarialCrossEntropy(_PerturbedCrossEntropy):
-    """Cross-entropy of the texts and of adversarially perturbed texts (Miyato et al., 2017)."""
+    """Cross-entropy on the original texts and on adversarial texts (Miyato et al., 2017)."""
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the total loss, the logits in float32, and the loss of perturbed texts.
+        """Return the total loss, the logits in float32, and the loss on perturbed texts.
 
-        The total loss is summed over texts. In evaluation, no texts are perturbed.
+        Losses are summed over texts. In evaluation, no texts are perturbed.
         """
         if not self.training:
             return super().losses(model, sample)
@@ -238,23 +238,23 @@ class AdversarialCrossEntropy(_PerturbedCrossEntropy):
 class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     """Cross-entropy plus KL(p(y|e) || p(y|e + r)), which needs no labels (Miyato et al., 2017).
 
-    r is the perturbation that increases the divergence most, approximated by one step of power
-    iteration from a random direction. The divergence is computed on the texts sampled by
-    --classification-unlabeled-per-labeled, or on the labeled texts if there are none.
+    r is the perturbation that increases the divergence most, approximated with one power iteration
+    from a random direction. The divergence is computed on the texts sampled with
+    --classification-unlabeled-per-labeled, or on the labeled texts without this option.
     """
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the total loss, the logits in float32, and the divergence, 0 in evaluation.
+        """Return the total loss, the logits in float32, and the divergence (0 in evaluation).
 
-        The divergence is averaged over its texts and multiplied by the number of labeled texts, as
-        the trainer divides by this number.
+        The divergence is averaged over its texts and multiplied by the number of labeled texts,
+        because the trainer divides by this number.
         """
         if not self.training:
             return super().losses(model, sample)
         if _is_half(model.parameters()):  # rounding errors are larger than the effect of xi
             raise ConfigurationError(
-                "--criterion virtual_adversarial_cross_entropy needs weights in float32. For half "
-                "precision, use --amp in place of --fp16 and --bf16."
+                "--criterion virtual_adversarial_cross_entropy needs weights in float32. Use --amp "
+                "in place of --fp16 or --bf16."
             )
         inputs = model.precompute(sample["net_input"])
         embedded = model.embed(inputs["src_tokens"])
@@ -279,7 +279,7 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         """Return the divergence at the adversarial perturbation, summed over texts.
 
         Args:
-            forward: forward passes of the classifier.
+            forward: the classifier.
             inputs: arguments of `model.forward`.
             embedded: [batch, time, dim], word embeddings.
             log_p: [batch, classes], log p(y|e), detached.
@@ -287,7 +287,7 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
         random = self.perturbation(torch.randn_like(embedded), inputs, XI).requires_grad_()
         fixed, device = embedded.detach(), embedded.device.type
         is_mixed = torch.is_autocast_enabled(device)
-        with torch.autocast(device, enabled=False):  # xi is smaller than its rounding errors
+        with torch.autocast(device, enabled=False):  # half precision would round xi away
             clean = log_p
             if is_mixed:
                 with torch.no_grad():
@@ -299,7 +299,7 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
 
 
 def _kl(log_p: Tensor, logits: Tensor) -> Tensor:
-    """Return KL(p || q), summed over texts, for log p and the logits of q [batch, classes]."""
+    """Return KL(p || q), summed over texts, from log p and the logits of q [batch, classes]."""
     return functional.kl_div(
         logits.float().log_softmax(-1), log_p, reduction="sum", log_target=True
     )
@@ -307,9 +307,10 @@ def _kl(log_p: Tensor, logits: Tensor) -> Tensor:
 
 @register_criterion("imitation_cross_entropy", dataclass=CriterionConfig)
 class ImitationCrossEntropy(Criterion):
-    """Cross-entropy of imitators with respect to a fixed expert p (equations 3.11 and 3.12).
+    """Cross-entropy of imitators with a fixed expert p (Kiyono, 2022, equations 3.11 and 3.12).
 
-    sum_i sum_j -sum_y p(y|X) log p_ij(y), over imitators i and windows j, averaged over texts
+    The loss is sum_i sum_j -sum_y p(y|X) log p_ij(y), averaged over texts, for imitators i and
+    windows j.
     """
 
     def __init__(self, task: Any) -> None:
@@ -348,7 +349,7 @@ class ImitationCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss and KL per window in bits, and the agreement with the expert in percent."""
+        """Log the loss per text and KL per window in bits, and agreement with the expert in %."""
         total = totals(logging_outputs)
         windows, texts = total("windows"), total("nsentences")
         if not texts:

@@ -15,42 +15,41 @@ from torch.autograd.function import once_differentiable
 from fairseq_ssl.options import checked
 
 CPU_CHUNK, GPU_CHUNK = 2**18, 2**25
-"""Number of probabilities computed at a time. On a CPU, they fit into its cache."""
+"""Number of probabilities computed at a time. On a CPU, they fit into the cache."""
 
 register_criterion = checked(criterions.register_criterion, "build_criterion")
-"""fairseq's decorator, for losses that check their options."""
+"""fairseq's decorator, extended to check the options of a loss before it is built."""
 
 
 @dataclass
 class CriterionConfig(FairseqDataclass):
-    """Base class of loss options. fairseq-hydra-train passes `sentence_avg` to all losses."""
+    """Base class of loss options. fairseq-hydra-train passes `sentence_avg` to every loss."""
 
     sentence_avg: bool = II("optimization.sentence_avg")
 
 
 class Criterion(FairseqCriterion):
-    """Base class of losses. Logging outputs are sums, which fairseq adds up over processes."""
+    """Base class of losses. Logging outputs are sums, which fairseq adds up across processes."""
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Return True: fairseq may sum logging outputs over processes before `reduce_metrics`."""
+        """Return True: fairseq may sum logging outputs across processes before `reduce_metrics`."""
         return True
 
 
 def smoothed_cross_entropy(
     logits: Tensor, target: Tensor, smoothing: float, padding: int, reduce: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Return the loss and the negative log-likelihood, as fairseq's `label_smoothed_nll_loss`.
+    """Return the loss and the negative log-likelihood, like fairseq's `label_smoothed_nll_loss`.
 
-    The distributions are computed in chunks of rows, and again for the gradient, so that no array
-    of them is kept.
+    To save memory, the distributions are computed in chunks of rows, and again for the gradient.
 
     Args:
         logits: [rows, vocabulary]
         target: [rows]
-        smoothing: probability of all words that are not the target, 0 to 1
-        padding: target of rows without a loss
-        reduce: return sums, not values [rows, 1]
+        smoothing: total probability of the words that are not the target, 0 to 1
+        padding: target id of rows that have no loss
+        reduce: return sums instead of values [rows, 1]
     """
     likelihoods, sums = _ChunkedLogSoftmax.apply(logits, target)  # type: ignore[no-untyped-call]
     is_padding = target.eq(padding)
@@ -63,11 +62,11 @@ def smoothed_cross_entropy(
 
 
 class _ChunkedLogSoftmax(torch.autograd.Function):
-    """log p of the targets, and the sum of log p over the vocabulary, in float32."""
+    """The log p of each target and the sum of log p over the vocabulary, in float32."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Return both [rows]."""
+        """Return log p of the targets and the sums, both [rows]."""
         ctx.save_for_backward(logits, target)
         ctx.rows = max(1, (GPU_CHUNK if logits.is_cuda else CPU_CHUNK) // logits.size(1))
         chosen = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
@@ -82,9 +81,9 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_chosen: Tensor, to_sums: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient of the logits from those of log p (g) and of the sums (s).
+        """Return the gradient with respect to the logits: g (onehot - p) + s (1 - vocabulary * p).
 
-        It is g (onehot - p) + s (1 - vocabulary * p).
+        g is the gradient with respect to log p of the targets, s with respect to the sums.
         """
         logits, target = ctx.saved_tensors
         gradient = torch.empty_like(logits)
@@ -100,7 +99,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
 
 
 def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
-    """Return a function that sums a key over the logging outputs. Missing keys count as 0."""
+    """Return a function that sums a key over the logging outputs. A missing key counts as 0."""
 
     def total(key: str) -> Any:
         return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
@@ -109,6 +108,6 @@ def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
 
 
 def percent(meters: Any, part: str, total: str, default: float) -> float:
-    """Return 100 * part / total of the sums of two meters, or `default` if the total is 0."""
+    """Return sum(part) as a percentage of sum(total) for two meters, or `default` if total is 0."""
     count = float(meters[total].sum)
     return round(100 * float(meters[part].sum) / count, 2) if count else default

@@ -1,4 +1,4 @@
-"""Masked loss of denoising pre-training: cross-entropy over noised words (PoDA, equation 2)."""
+"""Masked loss for denoising pre-training: cross-entropy over noised words (PoDA, equation 2)."""
 
 import math
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
     label_smoothing: float = option(0.0, "label smoothing", low=0, high=1)
     denoise_keep_rate: float = option(
         0.03,
-        "share of unchanged words to train on; all noised words and end symbols are trained on; "
-        "PoDA, section 2.2",
+        "fraction of unchanged words that count in the loss; noised words and end symbols always "
+        "count (PoDA, section 2.2)",
         low=0,
         high=1,
     )
@@ -43,9 +43,9 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
 class DenoisingCrossEntropy(Criterion):
     """Cross-entropy over noised words, a random sample of the other words, and end symbols.
 
-    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the mask, summed
-    over all processes and accumulated batches. In validation, mask(i) of an unchanged word is its
-    expected value, `denoise_keep_rate`.
+    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the mask. Both
+    are summed over all processes and accumulated batches. In validation, mask(i) of an unchanged
+    word is its expected value, `denoise_keep_rate`.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class DenoisingCrossEntropy(Criterion):
         super().__init__(task)
         if sentence_avg:
             raise ConfigurationError(
-                "--criterion denoising_cross_entropy averages over words, not over sentences. "
-                "Remove --sentence-avg."
+                "--sentence-avg cannot be used with --criterion denoising_cross_entropy, which "
+                "averages over words. Remove --sentence-avg."
             )
         self.eps = label_smoothing
         self.keep_rate = denoise_keep_rate
@@ -70,12 +70,12 @@ class DenoisingCrossEntropy(Criterion):
     ) -> tuple[Tensor, float, dict[str, Any]]:
         """Return the loss, the sample size and the logging output.
 
-        The sample size is the number of positions in the mask, in validation its expected value.
+        The sample size is the number of positions in the mask, or in validation its expected value.
         """
         if "changed" not in sample:
             raise ConfigurationError(
                 "--criterion denoising_cross_entropy needs the positions of noised words, which "
-                "this task does not provide. Use --task denoising_pretraining or --criterion "
+                "this task does not provide. Use --task denoising_pretraining, or use --criterion "
                 "label_smoothed_cross_entropy."
             )
         late = _can_delay_output(model)
@@ -119,7 +119,7 @@ class DenoisingCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log loss in bits, perplexity, and share and accuracy of noised words in percent."""
+        """Log losses in bits, perplexity, and the fraction and accuracy of noised words in %."""
         total = totals(logging_outputs)
         size = total("sample_size")
         for key in ("loss", "nll_loss"):
@@ -141,14 +141,14 @@ class DenoisingCrossEntropy(Criterion):
 def _impossible_terms(lprobs: Tensor, vocabulary: int) -> Tensor:
     """Return the sums of log p [n] over out-of-vocabulary words that a sentence cannot copy.
 
-    These words of other sentences in the batch have a constant log p and no gradient.
+    They are words of other sentences in the batch, with a constant log p and no gradient.
     """
     copied = lprobs.detach()[:, vocabulary:]
     return copied.masked_fill(copied > IMPOSSIBLE, 0.0).sum(1)
 
 
 def _is_positionwise(model: Any) -> bool:
-    """Return True if the probabilities at a position depend only on the logits at this position."""
+    """Return True if the probabilities at a position depend only on the logits at that position."""
     decoder = getattr(model, "decoder", None)
     return hasattr(decoder, "log_probabilities_at") or is_plain_softmax(model)
 
@@ -156,8 +156,8 @@ def _is_positionwise(model: Any) -> bool:
 def _can_delay_output(model: Any) -> bool:
     """Return True if the output layer can be applied after `forward`, to the kept positions only.
 
-    The output layer must share its weights with the embeddings: DistributedDataParallel may regard
-    weights as unused if `forward` does not use them.
+    The output layer must share its weights with the embeddings, because DistributedDataParallel
+    may treat weights that `forward` does not use as unused.
     """
     decoder = getattr(model, "decoder", None)
     if not _is_positionwise(model) or not isinstance(decoder, TransformerDecoderBase):
@@ -168,8 +168,8 @@ def _can_delay_output(model: Any) -> bool:
 def _log_probabilities(model: Any, net_output: Any, kept: Tensor, late: bool) -> Tensor:
     """Return log p [kept, vocabulary] at the kept positions.
 
-    The softmax is computed at these positions only, if the model allows it. With `late`,
-    `net_output` has features, and the output layer is also applied at these positions only.
+    If the model allows it, the softmax is computed at these positions only. With `late`,
+    `net_output` contains features, and the output layer is also applied at these positions only.
     """
     if not _is_positionwise(model):
         lprobs: Tensor = model.get_normalized_probs(net_output, log_probs=True)

@@ -1,4 +1,4 @@
-"""Cross-entropy over edits, with a separate weight for tokens to keep (PIE)."""
+"""Cross-entropy over edits, with a separate weight for keep edits (PIE)."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from fairseq_ssl.options import option
 from fairseq_ssl.text.spans import Spans
 
 BLOCKS = {"cpu": 2**20, "cuda": 2**24}
-"""Number of scores in a block of the cross-entropy, by device type: 4 MB on a CPU, in its cache."""
+"""Number of scores in a block of the cross-entropy, by device type. 4 MB fit a CPU's cache."""
 COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 
 
@@ -40,7 +40,7 @@ class EditCrossEntropyConfig(CriterionConfig):
 
     edit_copy_weight: float = option(
         0.4,
-        "loss weight of tokens to keep; PIE, table 12, has 0.4 for GEC and 1 for spelling and OCR",
+        "loss weight of keep edits; PIE uses 0.4 for GEC and 1 for spelling and OCR (table 12)",
         low=0,
     )
     label_smoothing: float = option(0.0, "label smoothing", low=0, below=1)
@@ -50,7 +50,7 @@ class EditCrossEntropyConfig(CriterionConfig):
 class EditCrossEntropy(Criterion):
     """Cross-entropy -log p(e_i | x), times the copy weight if e_i is keep (PIE, equation 4).
 
-    It is averaged over positions, which are the tokens and the start of each sentence. With
+    The loss is averaged over positions, which are the tokens and the start of each sentence. With
     --sentence-avg, it is averaged over sentences, as in the authors' code.
     """
 
@@ -71,17 +71,17 @@ class EditCrossEntropy(Criterion):
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the sample size and the logging output.
 
-        The sample size is the number of positions, or of sentences with --sentence-avg.
+        The sample size is the number of positions, or with --sentence-avg the number of sentences.
         """
         if "labels" not in sample:
             raise ConfigurationError(
-                "--criterion edit_cross_entropy needs edit labels. Use --task edit_labeling and "
-                "data with labels for this split."
+                "--criterion edit_cross_entropy needs edit labels, which this split does not "
+                "contain. Use --task edit_labeling and data with labels for the split."
             )
         logits = model(**sample["net_input"])
         labels = sample["labels"]
         lengths = sample["net_input"]["src_lengths"]
-        if "positions" in sample:  # of the tokens in windows
+        if "positions" in sample:  # indices of the tokens among those of the windows
             lengths = sample["lengths"]
             logits = [None if part is None else part[sample["positions"]] for part in logits]
         edits, errors = logits
@@ -112,8 +112,8 @@ class EditCrossEntropy(Criterion):
     ) -> Tensor:
         """Return the edits that decoding chooses in the first round, with its default options.
 
-        In training they are the most probable edits, also those that cannot change their token,
-        which need no transfer from a GPU.
+        In training, the most probable edits are returned, even if they cannot change their token:
+        this needs no transfer from a GPU.
         """
         if model.training:
             edits: Tensor = logits[0]
@@ -146,7 +146,7 @@ class EditCrossEntropy(Criterion):
 def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     """Return the cross-entropy at each position, in float32 or higher.
 
-    It equals torch's, but its only tensor of the size of `scores` is their gradient.
+    The result equals torch's, but the gradient is the only new tensor of the size of `scores`.
 
     Args:
         scores: [positions, labels], logits.
@@ -158,7 +158,7 @@ def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Cross-entropy of blocks of positions, which are computed again for the gradient."""
+    """Cross-entropy, computed in blocks of positions and computed again for the gradient."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -177,7 +177,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, weights: Tensor) -> tuple[Tensor, None, None]:
-        """Return the gradient with respect to the scores, for the gradient of the losses."""
+        """Return the gradient with respect to the scores, given the gradients of the losses."""
         scores, labels, norms = ctx.saved_tensors
         gradient = torch.empty_like(scores)
         for block in _blocks(scores):
@@ -190,7 +190,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _blocks(scores: Tensor) -> Iterator[slice]:
-    """Yield slices of positions with as many scores as in `BLOCKS`."""
+    """Yield slices of positions, each with at most as many scores as `BLOCKS` allows."""
     scores_of_block = BLOCKS.get(scores.device.type, BLOCKS["cuda"])
     size = max(1, scores_of_block // scores.size(1))
     return (slice(begin, begin + size) for begin in range(0, len(scores), size))
@@ -200,7 +200,7 @@ def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[s
     """Count gold, predicted and correct edits, and sentences with all labels correct.
 
     Args:
-        predicted: [positions], ids of the most probable edits.
+        predicted: [positions], ids of the predicted edits.
         labels: [positions], ids of the gold edits.
         lengths: [batch], lengths of the sentences with <s> and </s>. </s> has no label.
     """

@@ -23,7 +23,7 @@ from fairseq_ssl.modules.reconstruction import (
 from fairseq_ssl.options import option
 
 SOURCE, TARGET = "source_text", "target_text"
-"""Names of the monolingual texts, in the source and in the target language."""
+"""Names of the monolingual texts in the source and in the target language."""
 
 
 @dataclass
@@ -33,10 +33,10 @@ class ReconstructionLossConfig(CriterionConfig):
     reconstruction_weight: str = option(
         "0.1",
         "weight of the reconstruction loss, lambda in the slides, 0 or more; or a schedule "
-        "UPDATE:WEIGHT,..., such as 0:0,1000:0,2000:0.2, which is 0 up to update 1000 and then "
-        "grows linearly to 0.2",
+        "UPDATE:WEIGHT,...: 0:0,1000:0,2000:0.2 is 0 up to update 1000, and then grows linearly to "
+        "0.2",
     )
-    reconstruction_start_update: int = option(0, "first update with the reconstruction loss", low=0)
+    reconstruction_start_update: int = option(0, "first update with a reconstruction loss", low=0)
     label_smoothing: float = option(0.0, "label smoothing for parallel sentences", low=0, below=1)
 
 
@@ -47,7 +47,7 @@ class WeightSchedule:
         """Parse the schedule.
 
         Args:
-            spec: a weight such as 0.2, or updates with weights such as 0:0,1000:0,2000:0.2.
+            spec: a weight, such as 0.2, or updates with weights, such as 0:0,1000:0,2000:0.2.
             start: update before which the weight is 0.
         """
         self.start = start
@@ -72,7 +72,7 @@ def _parse_points(spec: str) -> list[tuple[int, float]]:
     is_valid = all(0 <= weight < float("inf") for _, weight in points)
     if not points or updates != sorted(set(updates)) or not is_valid:
         raise ConfigurationError(
-            f"--reconstruction-weight is {spec!r}; expected a weight of 0 or more, such as 0.2, or "
+            f"--reconstruction-weight is {spec!r}. Expected a weight of 0 or more, such as 0.2, or "
             "weights at increasing updates, such as 0:0,1000:0,2000:0.2."
         )
     return points
@@ -82,10 +82,9 @@ def _parse_points(spec: str) -> list[tuple[int, float]]:
 class ReconstructionLoss(Criterion):
     """Cross-entropy in both directions plus the reconstruction loss of monolingual text.
 
-    -(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)), summed over words.
-
-    The loss is averaged over sentences, even without --sentence-avg, so that lambda has the same
-    effect in each batch.
+    The loss of a sentence is -(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)). It
+    is averaged over sentences, even without --sentence-avg, so that lambda has the same effect in
+    each batch.
     """
 
     def __init__(
@@ -109,8 +108,8 @@ class ReconstructionLoss(Criterion):
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the sample size and the logging output.
 
-        `sample` is a batch of `BitextWithMono`. Its key `candidates` has the candidates and the
-        weight of each monolingual text, and is added by the task.
+        `sample` is a batch of `BitextWithMono`. The task adds the key `candidates`, with the
+        candidates and the weight of each monolingual text.
         """
         candidates = sample.get("candidates", {})
         batches = self._pair_batches(sample)
@@ -124,7 +123,7 @@ class ReconstructionLoss(Criterion):
         sentences = sample["nsentences"]
         log: dict[str, Any] = {"nsentences": sentences, "sample_size": sentences, "ntokens": 0}
         loss = torch.zeros((), device=sample["target"].device)
-        # Processes must log the same keys. One without a batch gets one without monolingual text.
+        # All processes must log the same keys. A process without data gets a batch without text.
         for name in (SOURCE, TARGET):
             log |= {f"{name}_loss": torch.zeros_like(loss), f"{name}_sentences": 0}
         for name, batch in zip(("forward", BACKWARD), batches, strict=False):
@@ -140,13 +139,13 @@ class ReconstructionLoss(Criterion):
                 log_likelihood(next(scores), batch.target, self.padding_idx) for batch in batch_pair
             ]
             losses = self._text_losses(likelihoods, candidates[name])
-            # The mean, since pairs and monolingual sentences may differ in number.
+            # Use the mean, because the numbers of pairs and monolingual sentences may differ.
             loss = loss + candidates[name]["weight"] * sentences * losses.mean()
             log |= {f"{name}_loss": losses.detach().sum(), f"{name}_sentences": len(losses)}
         return loss, sentences, {**log, "loss": loss.detach()}
 
     def _pair_batches(self, sample: dict[str, Any]) -> list[DirectionBatch]:
-        """Return the parallel sentences as batches of the forward and the backward direction."""
+        """Return the parallel sentences as a forward and a backward batch."""
         forward, backward = self.task.directions
         batches = []
         for direction, pairs in ((forward, sample), (backward, sample[BACKWARD])):
@@ -176,7 +175,7 @@ class ReconstructionLoss(Criterion):
         )
 
     def _text_losses(self, likelihoods: list[Tensor], candidates: dict[str, Any]) -> Tensor:
-        """Return the loss of each sentence [batch], from the log-likelihoods of its candidates."""
+        """Compute the loss of each sentence [batch] from the log-likelihoods of its candidates."""
         shape = candidates["count"], candidates["beam"]
         forward, backward = (
             group_candidates(scores, candidates["slots"], *shape) for scores in likelihoods
@@ -185,7 +184,7 @@ class ReconstructionLoss(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log losses in bits: per pair, per word of each direction, per monolingual sentence."""
+        """Log losses in bits: per pair, per word in each direction, per monolingual sentence."""
         total = totals(logging_outputs)
         size = total("sample_size")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)

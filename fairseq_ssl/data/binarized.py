@@ -1,4 +1,4 @@
-"""Check, read and write folders binarized by fairseq-preprocess."""
+"""Check, read and write folders in the binarized format of fairseq-preprocess."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ CHECK_CHUNK = 1 << 22
 
 
 def check_datasets() -> None:
-    """Patch fairseq to reject a damaged ``.idx`` file, and to read cached data in any order.
+    """Patch fairseq to reject damaged ``.idx`` files and to read cached data in any order.
 
-    The destructors of fairseq's classes fail after a rejected index, so they are patched too.
+    The destructors of fairseq's classes fail after an index is rejected, so they are patched, too.
     """
     from fairseq.data.indexed_dataset import IndexedCachedDataset, MMapIndexedDataset
 
@@ -91,7 +91,7 @@ def _ignore_missing_attributes(stock: Callable[..., None]) -> Callable[..., None
 
 
 def _prefetch_if_missing(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Read all sentences before the first one that was not prefetched, on which fairseq fails."""
+    """Prefetch all sentences when a sentence is missing, on which fairseq would fail."""
 
     @functools.wraps(stock)
     def getitem(self: Any, index: int) -> Any:
@@ -111,12 +111,12 @@ NAME = re.compile(
 
 
 def join_ids(sentences: Sequence[IdArray], separator: int) -> IdArray:
-    """Concatenate sentences with a separator id between them."""
+    """Join sentences with a separator id between them."""
     return np.concatenate(interleave(sentences, np.array([separator])))
 
 
 def split_ids(group: IdArray, separator: int) -> list[IdArray]:
-    """Split joined sentences into views of them."""
+    """Split joined sentences. The results are views of `group`."""
     separators = np.flatnonzero(group == separator).tolist()
     starts, ends = [0, *(index + 1 for index in separators)], [*separators, len(group)]
     return [group[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -154,7 +154,7 @@ class IdFile:
 
 
 class IdWriter:
-    """Writer of one side of a split. `write` appends to ``.bin``, and `finish` writes ``.idx``."""
+    """Writer for one side of a split. `write` appends to ``.bin``, and `finish` writes ``.idx``."""
 
     def __init__(self, path: Path, dtype: type[np.integer[Any]], eos: int) -> None:
         self._builder = indexed_dataset.MMapIndexedDatasetBuilder(str(path), dtype=dtype)
@@ -171,7 +171,7 @@ class IdWriter:
 
 
 def write_ids(path: Path, lines: Iterable[str], dictionary: Any) -> int:
-    """Write lines as ids of a dictionary. Return the number of out-of-vocabulary tokens."""
+    """Write lines as dictionary ids. Return the number of out-of-vocabulary tokens."""
     dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
     writer = IdWriter(path, dtype, dictionary.eos())
     unknown, count = 0, 0
@@ -181,23 +181,23 @@ def write_ids(path: Path, lines: Iterable[str], dictionary: Any) -> int:
         writer.write(ids)
         count += 1
     if not count:
-        raise DataError(f"{path.stem} has no lines. Expected at least one line.")
+        raise DataError(f"{path.stem} contains no lines. Expected at least one line.")
     writer.finish()
     return unknown
 
 
 @dataclass(frozen=True)
 class BinarizedSplit(Split[IdArray]):
-    """A split stored as two parallel files of ids."""
+    """A split that consists of two parallel files of ids."""
 
     files: tuple[IdFile, IdFile]
 
     def pairs(self) -> Iterator[SentencePair[IdArray]]:
-        """Yield the sentence pairs. Raise DataError if the sides have different lengths."""
+        """Yield the sentence pairs. Raise DataError if the sides differ in length."""
         source, target = self.files
         if len(source) != len(target):
             raise DataError(
-                f"{source.path} has {len(source)} sentences but {target.path} has {len(target)}. "
+                f"{source.path} has {len(source)} sentences, but {target.path} has {len(target)}. "
                 "Both sides must have the same number of sentences. Binarize them again."
             )
         return zip(source, target, strict=True)
@@ -224,8 +224,8 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         splits = _find_splits(folder)
         if not splits:
             raise DataError(
-                f"{folder} has no parallel splits. Expected output of fairseq-preprocess, such as "
-                "train.en-de.en.idx."
+                f"{folder} contains no parallel splits. Expected output of fairseq-preprocess, "
+                "such as train.en-de.en.idx."
             )
         self.languages = choose_languages(folder, splits, source, target)
         self._paths = [folder / f"dict.{language}.txt" for language in self.languages]
@@ -233,13 +233,13 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         self.splits = [self._open_split(folder, name) for name in splits[self.languages]]
 
     def length(self, sentence: IdArray) -> int:
-        """Return the length of a sentence, its number of ids."""
+        """Return the number of ids in a sentence."""
         return len(sentence)
 
     def separators(self, token: str) -> Separators[IdArray]:
-        """Return the separator of each side.
+        """Return the separator for each side.
 
-        In a dictionary that lacks `token`, its id is the size of the dictionary.
+        If a dictionary lacks `token`, the id of the separator is the size of the dictionary.
         """
         ids = (w.index(token) if token in w else len(w) for w in self._dictionaries)
         source, target = (
@@ -249,10 +249,10 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         return source, target
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Copy both dictionaries and append the separator if it is missing.
+        """Copy both dictionaries, and append the separator if it is missing.
 
-        The other lines, including padding words (madeupword0000), are copied unchanged so that
-        ids do not change. Return a notice for each dictionary that was extended.
+        All lines, including padding words (madeupword0000), are copied unchanged, so that ids stay
+        the same. Return a notice for each dictionary that was extended.
         """
         notices = []
         for path, words in zip(self._paths, self._dictionaries, strict=True):
@@ -270,7 +270,7 @@ class BinarizedFolder(ParallelFolder[IdArray]):
             for required in (path, path.with_suffix(".idx")):
                 if not required.is_file():
                     raise DataError(
-                        f"{required} is missing. Expected a .bin and an .idx file for both "
+                        f"{required} is missing. Expected a .bin file and an .idx file for both "
                         f"languages of {stem}."
                     )
         eos = [words.eos() for words in self._dictionaries]
@@ -279,7 +279,7 @@ class BinarizedFolder(ParallelFolder[IdArray]):
 
 
 def _find_splits(folder: Path) -> dict[tuple[str, str], list[str]]:
-    """Return the names of the splits of each language pair."""
+    """Return the split names for each language pair."""
     splits: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in files_of(folder):
         match = NAME.fullmatch(path.name)
@@ -293,7 +293,7 @@ def _find_splits(folder: Path) -> dict[tuple[str, str], list[str]]:
 
 def _load_dictionary(path: Path) -> Any:
     if not path.is_file():
-        raise DataError(f"{path} is missing. Expected one dictionary for each language.")
+        raise DataError(f"{path} is missing. Expected a dictionary for each language.")
     try:
         return Dictionary.load(str(path))
     except Exception as error:  # fairseq also raises plain Exception
@@ -306,8 +306,8 @@ def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
     check_datasets()
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":
         raise DataError(
-            f"{index} is not the index of a dataset in fairseq's mmap format. Binarize the data "
-            "again with fairseq-preprocess in its default format."
+            f"{index} is not an index in fairseq's mmap format. Binarize the data again with "
+            "fairseq-preprocess and its default format."
         )
     try:
         sentences = indexed_dataset.MMapIndexedDataset.Index(index)

@@ -1,4 +1,4 @@
-"""Dataset of sentence pairs with monolingual sentences, and batches for reconstruction."""
+"""A dataset of sentence pairs with monolingual sentences, and batches for reconstruction."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ BACKWARD = "backward"
 
 
 class BitextWithMono(BaseWrapperDataset):
-    """Sentence pairs, each with the reversed pair and one sentence of each monolingual text.
+    """Sentence pairs, each with the reversed pair and one sentence from each monolingual text.
 
     An epoch is one pass over the pairs. The monolingual texts are shuffled and repeated, and each
-    epoch continues where the previous one of its data folder ended. Within an epoch, monolingual
+    epoch continues where the previous epoch of its data folder ended. Within an epoch, monolingual
     sentences are matched to pairs by length to reduce padding. They depend only on the seed and
     the epoch.
 
-    A batch is a batch of LanguagePairDataset. It also has the batch of reversed pairs as
-    `backward`, and the batch of each monolingual text under the name of the text.
+    A batch is a batch of LanguagePairDataset that also contains the reversed pairs as `backward`,
+    and the sentences of each monolingual text under the name of the text.
     """
 
     def __init__(
@@ -45,10 +45,10 @@ class BitextWithMono(BaseWrapperDataset):
             pairs: a LanguagePairDataset.
             reversed_pairs: the same dataset with source and target exchanged.
             texts: monolingual texts by name, as LanguagePairDatasets with equal sides.
-            seed: seed that shuffles the texts.
+            seed: seed for shuffling the texts.
             mixed_lengths: whether to form batches from random pairs instead of pairs of similar
                 length.
-            folders: number of data folders that are read in turn. Each reads other sentences.
+            folders: number of data folders that are read in turn, each with its own sentences.
         """
         super().__init__(pairs)
         self.folders = folders
@@ -69,7 +69,7 @@ class BitextWithMono(BaseWrapperDataset):
         }
 
     def _choose(self, text: Any, text_index: int, epoch: int) -> NDArray[np.int64]:
-        """Return the index of the sentence of `text` for each pair [pairs]."""
+        """Return the index in `text` of the sentence for each pair [pairs]."""
         count, size = len(self.dataset), len(text)
         turn, folder = divmod(epoch - 1, self.folders)
         positions = np.arange(turn * count, (turn + 1) * count) * self.folders + folder
@@ -89,7 +89,7 @@ class BitextWithMono(BaseWrapperDataset):
         return {"pair": self.dataset[index], BACKWARD: backward, **sentences}
 
     def collater(self, samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return a batch of pairs, with the batches of the other datasets under their names."""
+        """Return a batch of pairs that contains the batches of the other datasets by name."""
         batch: dict[str, Any] = self.dataset.collater([sample["pair"] for sample in samples])
         if not batch:
             return batch
@@ -98,18 +98,18 @@ class BitextWithMono(BaseWrapperDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the maximum length of the sentences of a pair, including monolingual ones."""
+        """Return the maximum sentence length of a pair, including monolingual sentences."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return `num_tokens` of several pairs."""
+        """Return `num_tokens` for several pairs."""
         lengths = _lengths(self.dataset)[indices]
         for name, text in self.texts.items():
             lengths = np.maximum(lengths, text.src_sizes[self.chosen[name][indices]])
         return lengths
 
     def ordered_indices(self) -> Any:
-        """Return the indices of the pairs in the order in which batches are formed."""
+        """Return the pair indices in the order in which batches are formed."""
         if not self.mixed_lengths:
             return super().ordered_indices()
         # fairseq 0.12.2 seeds numpy's global generator with the same value in each epoch.
@@ -117,13 +117,13 @@ class BitextWithMono(BaseWrapperDataset):
         return generator.permutation(len(self)).astype(np.int64)
 
     def batch_by_size(self, indices: Any, *limits: Any, **more_limits: Any) -> Any:
-        """Form batches by the lengths of `num_tokens_vec`, which include monolingual sentences."""
-        # BaseWrapperDataset would ignore the lengths of the monolingual sentences.
+        """Form batches by `num_tokens_vec`, which includes the lengths of monolingual sentences."""
+        # BaseWrapperDataset would ignore the lengths of monolingual sentences.
         return super(BaseWrapperDataset, self).batch_by_size(indices, *limits, **more_limits)
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Return False, since the batches change with each epoch."""
+        """Return False, because the batches change with each epoch."""
         return False
 
     @property
@@ -148,13 +148,13 @@ def collate_candidates(
     """Collate the candidates of all sentences into rows, longest first.
 
     Args:
-        candidates: hypotheses of each sentence, best first.
-        padding: id of the padding.
+        candidates: hypotheses for each sentence, best first.
+        padding: padding id.
         beam: maximum number of candidates per sentence.
 
     Returns:
-        `tokens` [rows, time], padded on the right, with end symbols; `sentences` [rows], the index
-        of the sentence; `slots` [rows], beam x sentence + rank; `count`, the number of sentences;
+        `tokens` [rows, time], padded on the right, with end symbols; `sentences` [rows], the
+        sentence indices; `slots` [rows], beam x sentence + rank; `count`, the number of sentences;
         `beam`
     """
     rows = [
@@ -180,14 +180,14 @@ def reconstruction_batches(
     padding: int,
     left_pad_source: bool,
 ) -> tuple[DirectionBatch, DirectionBatch]:
-    """Return the batches from sentences to candidates and from candidates to sentences.
+    """Return a batch from sentences to candidates, and a batch from candidates to sentences.
 
     Args:
         text: a batch of monolingual sentences, as sources and targets.
         candidates: output of `collate_candidates`.
         directions: translation directions of the forward and the backward model, such as
             `en-de` and `de-en`.
-        padding: id of the padding.
+        padding: padding id.
         left_pad_source: whether sources are padded on the left.
     """
     tokens, rows = candidates["tokens"], candidates["sentences"]
@@ -216,7 +216,7 @@ def reconstruction_batches(
 
 
 def _previous_tokens(tokens: Tensor, padding: int) -> Tensor:
-    """Return rows [rows, time] with the end symbol moved to the start, for teacher forcing."""
+    """Move the end symbol of each row [rows, time] to the start, for teacher forcing."""
     ends = tokens.ne(padding).sum(1, keepdim=True) - 1
     shifted = torch.cat([tokens.gather(1, ends), tokens[:, :-1]], 1)
     return shifted.masked_fill(tokens.eq(padding), padding)

@@ -44,7 +44,7 @@ from fairseq_ssl.text.vocabulary import count_line_words
 def prepare_folder(
     config: PreparationConfig, output: Path, progress: ProgressFactory = silent_progress
 ) -> Signature:
-    """Write a data folder for the task semi_supervised_classification. Return its signature.
+    """Write a data folder for the task semi_supervised_classification. Return the signature.
 
     Args:
         config: input texts, splits and tokenization.
@@ -57,7 +57,7 @@ def prepare_folder(
     labels = {example.label for name in ("train", *HELD_OUT) for example in splits.get(name, [])}
     unlabeled = []
     for path in config.unlabeled:
-        lines = list(read_lines(path))  # once, since the file can be a pipe
+        lines = list(read_lines(path))  # read once, because the file may be a pipe
         check_unlabeled(path, lines, labels)
         unlabeled += [line.strip() for line in lines]
     for path in config.extra_unlabeled:
@@ -72,7 +72,7 @@ def prepare_folder(
     overlap = _remove_overlap(config, splits, unlabeled, held)
     for name in ("train", *HELD_OUT):
         if splits.get(name) == []:
-            raise DataError(f"There are no {name} texts. Expected at least one.")
+            raise DataError(f"The {name} split contains no texts. Expected at least one text.")
     with atomic_folder(output) as folder:
         extra = _ExtraTexts(config.extra_unlabeled, config.train_test_overlap, config.lower, held)
         report = _write(config, folder, splits, unlabeled, extra, progress)
@@ -98,7 +98,7 @@ def prepare_folder(
 def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
     """Return the labeled texts of each split.
 
-    `rest_texts` has the training texts beyond `train_lines`, which become unlabeled.
+    `rest_texts` contains the training texts beyond `train_lines`, which become unlabeled.
     """
     splits: dict[str, Any] = {"train": list(read_labeled_text(config.labeled))}
     for name in HELD_OUT:
@@ -116,8 +116,8 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
         elif size:
             if size >= len(texts):
                 raise DataError(
-                    f"`{name}_size` is {size:g} but {config.labeled} has only {len(texts)} texts "
-                    f"for training and {name}. Expected a smaller number."
+                    f"`{name}_size` is {size:g}, but {config.labeled} has only {len(texts)} texts "
+                    f"for the splits train and {name}. Expected a smaller number."
                 )
             splits[name], splits["train"] = take_balanced(texts, int(size))
             below = max((fraction_below(example.text) for example in splits[name]), default=0.0)
@@ -125,10 +125,10 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
     if config.train_lines is not None:
         if config.train_lines > len(splits["train"]):
             raise DataError(
-                f"`train_lines` is {config.train_lines} but {config.labeled} has only "
+                f"`train_lines` is {config.train_lines}, but {config.labeled} has only "
                 f"{len(splits['train'])} texts for training. Expected a smaller number."
             )
-        # Sort by the end of the hash, since its beginning selects the valid and test texts.
+        # Sort by the end of the hash, because its beginning selects validation and test texts.
         order = sorted(splits["train"], key=lambda example: duplicate_key(example.text)[::-1])
         kept = set(map(id, order[: config.train_lines]))
         splits["rest_texts"] = [
@@ -139,12 +139,12 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
 
 
 def check_unlabeled(path: str | Path, lines: Iterable[str], labels: set[str]) -> None:
-    """Raise DataError if each line has a label, which would be a word of the text."""
+    """Raise DataError if each line starts with a label, which would become a word of the text."""
     first = [line for line in islice(lines, 100) if line.strip()]
     if first and all("\t" in line and line.partition("\t")[0] in labels for line in first):
         raise DataError(
-            f"{path} has a label and a tab before each text, such as {first[0][:80]!r}. Expected "
-            "texts only: remove the first column, for example with cut -f 2-."
+            f"{path} contains a label and a tab before each text, such as {first[0][:80]!r}. "
+            "Expected only texts. Remove the first column, for example with cut -f 2-."
         )
 
 
@@ -154,9 +154,9 @@ def _remove_overlap(
     unlabeled: list[str],
     held: dict[bytes, str],
 ) -> int:
-    """Return the number of training and unlabeled texts that are also valid or test texts.
+    """Return the number of training and unlabeled texts that are also validation or test texts.
 
-    Drop them or raise DataError, as configured.
+    Drop these texts or raise DataError, as configured.
     """
     leaked = [text for text in unlabeled if duplicate_key(text) in held]
     trained = [example.text for example in splits["train"] if duplicate_key(example.text) in held]
@@ -174,14 +174,14 @@ def _remove_overlap(
 
 def _overlap_error(subject: str, text: str, held: dict[bytes, str]) -> DataError:
     return DataError(
-        f"{subject} among the {held[duplicate_key(text)]} texts, such as {text[:80]!r}. Scores on "
-        "them would be too high. Set `train_test_overlap` to drop, which removes them from "
-        "training, or to keep."
+        f"{subject} also in the {held[duplicate_key(text)]} split, such as {text[:80]!r}. Scores "
+        "on this split would be too high. Set `train_test_overlap` to drop, which removes such "
+        "texts from training, or to keep."
     )
 
 
 class _ExtraTexts:
-    """Extra unlabeled texts. Each iteration reads the files, as millions may not fit in memory."""
+    """Extra unlabeled texts. They may not fit in memory, so each iteration reads the files."""
 
     def __init__(
         self, paths: Sequence[Path], overlap: str, lower: bool, held: dict[bytes, str]
@@ -210,7 +210,7 @@ def _write(
     extra: _ExtraTexts,
     progress: ProgressFactory,
 ) -> dict[str, Any]:
-    """Write all views. Return their fields of the signature."""
+    """Write all views. Return their parameters for the signature."""
     cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
         name: [example.text.lower() if config.lower else example.text for example in labeled]
@@ -263,7 +263,7 @@ def _write(
 def _write_text(
     config: PreparationConfig, folder: Path, splits: dict[str, list[LabeledText]]
 ) -> None:
-    """Write the labeled splits as text, and the tokenization settings as JSON."""
+    """Write the labeled splits as text and the tokenization settings as JSON."""
     for name, texts in splits.items():
         with atomic_lines(folder / "text" / f"{name}.tsv") as file:
             file.writelines(f"{example.label}\t{example.text}\n" for example in texts)
@@ -276,6 +276,6 @@ def _check_labels(splits: dict[str, list[LabeledText]], labels: list[str]) -> No
         for number, example in enumerate(texts, 1):
             if example.label not in labels:
                 raise DataError(
-                    f"{name} text {number} has the label {example.label!r}, which is not the label "
-                    f"of any training text. Expected one of {', '.join(labels)}."
+                    f"Text {number} of the {name} split has the label {example.label!r}, which no "
+                    f"training text has. Expected one of {', '.join(labels)}."
                 )

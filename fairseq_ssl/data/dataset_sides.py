@@ -1,4 +1,4 @@
-"""Sides of a LanguagePairDataset: replacement, right-to-left targets, a bound on target lengths.
+"""Sides of a LanguagePairDataset: replacement, right-to-left targets, bounds on target lengths.
 
 ByteNet's dynamic unfolding needs a linear bound on the target length given the source length.
 """
@@ -16,19 +16,19 @@ from torch import Tensor
 from fairseq_ssl.errors import FairseqSslError
 
 FIT_SAMPLE = 100_000
-"""Maximum number of sentence pairs in the fit, evenly spaced in the data."""
+"""Maximum number of sentence pairs to fit a bound to. They are evenly spaced in the data."""
 
 LengthPairs = NDArray[np.int64]
 
 
 def replace_side(pairs: LanguagePairDataset, side: str, text: Any, sizes: Any) -> None:
-    """Replace the sources or the targets of `pairs` by `text`.
+    """Replace the sources or the targets of `pairs` with `text`.
 
     Args:
-        pairs: a dataset without length buckets, which are not rebuilt here.
+        pairs: a dataset without length buckets, which would not be rebuilt.
         side: `src` or `tgt`.
         text: dataset with one tensor of ids for each pair.
-        sizes: length of each sentence. Some of fairseq's wrappers do not provide it.
+        sizes: length of each sentence, which some of fairseq's wrappers do not provide.
     """
     setattr(pairs, side, text)
     setattr(pairs, f"{side}_sizes", np.asarray(sizes))
@@ -50,7 +50,7 @@ class ReversedSentences(BaseWrapperDataset):
 
 
 def reverse_targets(pairs: LanguagePairDataset, eos: int) -> None:
-    """Reverse the target sentences of `pairs`, if it has targets."""
+    """Reverse the targets of `pairs`, if any."""
     if pairs.tgt is not None:
         replace_side(pairs, "tgt", ReversedSentences(pairs.tgt, eos), pairs.tgt_sizes)
 
@@ -62,7 +62,7 @@ def reverse_sentence(ids: Tensor, eos: int) -> Tensor:
 
 
 def reverse_rows(rows: Tensor, pad: int, eos: int) -> Tensor:
-    """Reverse each sentence of a batch [batch, time]. Padding and end symbols stay in place."""
+    """Reverse each sentence in a batch [batch, time]. Padding and end symbols stay in place."""
     words = ((rows != pad) & (rows != eos)).long()
     positions = torch.arange(rows.size(1), device=rows.device).expand_as(rows)
     first = words.argmax(1, keepdim=True)
@@ -82,10 +82,10 @@ def parse_length_bound(words: str) -> tuple[float, float] | None:
 def fit_length_bound(
     sources: LengthPairs, targets: LengthPairs, share: float = 0.999
 ) -> tuple[float, float]:
-    """Return (a, b) with target length <= a * source length + b for a `share` of the pairs.
+    """Return (a, b) with target length <= a * source length + b for a fraction `share` of pairs.
 
-    The slopes 0, 0.05, 0.1, ... are tried, each with the smallest b that meets the share. The
-    result is the slope with the smallest mean bound.
+    Each slope a = 0, 0.05, 0.1, ... is tried with the smallest sufficient b. The result is the
+    slope with the smallest mean bound, and its b.
     """
     stride = max(1, len(sources) // FIT_SAMPLE)
     sources, targets = sources[::stride], targets[::stride]
@@ -101,17 +101,17 @@ def fit_length_bound(
 
 
 def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
-    """Return the source and target lengths of a task's training pairs, with end symbols.
+    """Return the source and target lengths of a task's training pairs, including end symbols.
 
-    Lengths of noisy sources are those of a sample. Return None if the task has no training pairs,
-    or cannot combine them.
+    If sources are noisy, the lengths are from a sample. Return None if the task has no training
+    pairs or cannot combine them.
     """
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:
         try:
             task.load_dataset(split, combine=True)  # with train1, train2, ..., as the trainer does
         except (FileNotFoundError, FairseqSslError, ValueError):
-            # fairseq raises ValueError for train and train1 without --upsample-primary
+            # Without --upsample-primary, fairseq raises ValueError for train and train1.
             return None
     pairs = task.datasets[split]
     if getattr(pairs, "tgt_sizes", None) is None:

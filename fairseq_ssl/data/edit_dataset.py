@@ -19,11 +19,11 @@ from fairseq_ssl.text.spans import Ids, Spans
 from fairseq_ssl.text.vocabulary import RESERVED
 
 SPECIAL = len(RESERVED)
-"""Number of special symbols before the labels in the label dictionary."""
+"""Number of special symbols that precede the labels in the label dictionary."""
 
 
 class EditDataset(LanguagePairDataset):
-    """Sentences with <s> and </s>, and optionally edit labels.
+    """Sentences with <s> and </s>, and optionally with edit labels.
 
     Sentences that `edits label` skipped have no labels and are excluded from batches.
     """
@@ -46,21 +46,21 @@ class EditDataset(LanguagePairDataset):
         """Combine text and labels.
 
         Args:
-            text: sentences of ids with </s> at the end.
+            text: sentences as ids with </s> at the end.
             sizes: length of each sentence.
             dictionary: dictionary of the text.
-            labels: binarized output of `edits label`: one label for the start, one for each token,
-                then </s>.
+            labels: binarized output of `edits label`: a label for the sentence start, a label for
+                each token, then </s>.
             label_sizes: length of each label sequence.
-            corrected: corrected text, for printing.
-            seed: seed of the sample of sentences without edits.
-            unchanged_share: share of the sentences without edits to use in each epoch.
+            corrected: corrected text, which is only printed.
+            seed: seed for sampling sentences without edits.
+            unchanged_share: fraction of the sentences without edits to use in each epoch.
             shuffle: whether to shuffle the sentences before they are batched.
             pad_to_multiple: multiple to which the length of a batch is rounded up.
-            words: subwords that the encoder reads; lengths are then in subwords. None: the encoder
-                reads the text.
-            split_long: whether long sentences are split into windows later, so that a sentence of
-                more tokens than a batch may have is a batch.
+            words: splits words into the subwords that the encoder reads, so that lengths are in
+                subwords (default: the encoder reads the text).
+            split_long: whether long sentences are split into windows later. A sentence that is
+                too long for a batch then forms its own batch.
         """
         options = {"left_pad_source": False, "shuffle": shuffle, "pad_to_multiple": pad_to_multiple}
         self.word_sizes = np.asarray(sizes) + 1
@@ -77,7 +77,7 @@ class EditDataset(LanguagePairDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """True if all epochs have the same sentences."""
+        """True if all epochs use the same sentences."""
         return self.unchanged_share == 1
 
     def set_epoch(self, epoch: int) -> None:
@@ -85,7 +85,7 @@ class EditDataset(LanguagePairDataset):
         self.epoch = epoch
 
     def ordered_indices(self) -> Ids:
-        """Return the indices of the sentences of the epoch, ordered by length."""
+        """Return the indices of the epoch's sentences, ordered by length."""
         order: Ids = super().ordered_indices()
         keep = self.has_labels.copy()
         if self.unchanged_share < 1:
@@ -102,7 +102,7 @@ class EditDataset(LanguagePairDataset):
 
     @cached_property
     def has_edits(self) -> NDArray[np.bool_]:
-        """Mask [sentences], True for sentences with at least one edit."""
+        """[sentences], True for sentences with at least one edit."""
         values = ((labels[:-1] != SPECIAL).any() for labels in self.labels)
         return np.fromiter(values, np.bool_, len(self))
 
@@ -120,8 +120,8 @@ class EditDataset(LanguagePairDataset):
     ) -> dict[str, Any]:
         """Return a batch in fairseq's format, longest sources first.
 
-        `labels` [positions] are edit dictionary ids: one for the start and one for each token,
-        concatenated over the sentences.
+        `labels` [positions] are ids in the edit dictionary: one id for the sentence start and one
+        for each token, concatenated over the sentences.
         """
         if not samples:
             return {}
@@ -155,7 +155,7 @@ class EditDataset(LanguagePairDataset):
         """Add <s> and </s>.
 
         If there are labels, <s>, </s> and <pad> within the text become <unk>, as in decoding,
-        since each token needs a label.
+        because each token needs a label.
         """
         words = self.src_dict
         if self.labels is not None:
@@ -164,7 +164,7 @@ class EditDataset(LanguagePairDataset):
         return text.with_first(words.bos()).with_last(words.eos())
 
     def _find_labeled(self, sizes: NDArray[Any] | None) -> NDArray[np.bool_]:
-        """Return a mask [sentences] of the sentences with labels. Without labels, all are True.
+        """Return a mask [sentences] of the labeled sentences, all True if there are no labels.
 
         Raise DataError if the labels of a sentence do not match its tokens.
         """
@@ -172,7 +172,7 @@ class EditDataset(LanguagePairDataset):
             return np.ones(len(self), np.bool_)
         if len(sizes) != len(self):
             raise DataError(
-                f"There are labels for {len(sizes)} sentences but {len(self)} sentences of text. "
+                f"The labels have {len(sizes)} lines, but the text has {len(self)} sentences. "
                 "Run `fairseq-ssl edits label` on the same lines that were binarized."
             )
         labeled = np.asarray(sizes) > 1
@@ -181,31 +181,31 @@ class EditDataset(LanguagePairDataset):
             index = wrong[0]
             raise DataError(
                 f"Line {index + 1} of the data has {self.word_sizes[index] - 2} tokens and "
-                f"{sizes[index] - 1} labels; expected one for the start and one for each token. "
-                "Label the same lines that were binarized, with the same tokenization."
+                f"{sizes[index] - 1} labels. Expected one label for the sentence start and one for "
+                "each token. Label the same lines that were binarized, with the same tokenization."
             )
         return labeled
 
 
 def _subword_sizes(text: Any, words: WordSubwords) -> Ids:
-    """Return the number of subwords of each sentence, with its start and end."""
+    """Return the number of subwords in each sentence, including start and end symbols."""
     sizes = (words.lengths(sentence.numpy()[:-1]).sum() + words.ends for sentence in text)
     return np.fromiter(sizes, np.int64, len(text))
 
 
 def _to_edit_ids(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:
-    """Convert the ids of fairseq's label dictionary to ids of the edit dictionary."""
+    """Convert ids from fairseq's label dictionary to ids in the edit dictionary."""
     if labels.min(initial=SPECIAL) < SPECIAL:
         raise DataError(
-            f"At least one of the lines {sorted(sentences.tolist())} (counted from 0) has a label "
-            "that is not in the edit dictionary. Binarize the labels with the dictionary that "
-            "was used to label the text."
+            f"At least one of the lines {sorted(sentences.tolist())} (counted from 0) contains a "
+            "label that is not in the edit dictionary. Binarize the labels with the dictionary "
+            "with which the text was labeled."
         )
     return labels - SPECIAL
 
 
 def look_up_subwords(words: WordSubwords, tokens: torch.Tensor) -> SubwordBatch:
-    """Return the subwords of ids [batch, time] from <s> to </s>, padded on either side."""
+    """Return the subwords for ids [batch, time] from <s> to </s>, padded on either side."""
     ids, dictionary = tokens.cpu().numpy(), words.dictionary
     real = (ids != dictionary.pad()) & (ids != dictionary.eos())
     batch = words.batch(Spans(ids[real], real.sum(1)))
@@ -213,7 +213,7 @@ def look_up_subwords(words: WordSubwords, tokens: torch.Tensor) -> SubwordBatch:
 
 
 def padded_sentences(tokens: torch.Tensor, lengths: torch.Tensor) -> Spans:
-    """Return the sentences of a batch [batch, time] that is padded on the right, without </s>."""
+    """Return the sentences in a batch [batch, time], padded on the right, without </s>."""
     rows, counts = tokens.cpu().numpy(), lengths.cpu().numpy() - 1
     return Spans(rows[np.arange(rows.shape[1]) < counts[:, None]], counts)
 
@@ -221,17 +221,17 @@ def padded_sentences(tokens: torch.Tensor, lengths: torch.Tensor) -> Spans:
 def split_batch(
     batch: dict[str, Any], windows: Windows, words: WordSubwords | None, eos: int, pad: int
 ) -> dict[str, Any]:
-    """Return a batch of `EditDataset` with windows in place of long sentences.
+    """Split long sentences in a batch of `EditDataset` into windows.
 
-    The new fields `positions` and `lengths` are the indices of the logits that belong to the
-    labels, and the original lengths of the sentences. A batch without long sentences is unchanged.
+    The new field `positions` contains the indices of the logits that belong to the labels, and
+    `lengths` the original sentence lengths. A batch without long sentences is returned unchanged.
 
     Args:
         batch: the batch.
-        windows: the sizes of the windows.
-        words: the subwords that the model reads. None: the model reads the tokens.
+        windows: the window sizes.
+        words: splits words into the subwords that the model reads, or None if it reads tokens.
         eos: id of </s>.
-        pad: id of padding.
+        pad: padding id.
     """
     source, lengths = batch["net_input"]["src_tokens"], batch["net_input"]["src_lengths"]
     read, ends = (source, 2) if words is None else (batch["net_input"]["subwords"][0], words.ends)

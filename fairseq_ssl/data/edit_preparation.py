@@ -1,4 +1,4 @@
-"""Prepare corrected text for edit taggers on words: edit dictionary, labels, binarized text."""
+"""Prepare parallel text for word-level edit taggers: edit dictionary, labels, binarized text."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 EDITS_FILE = "edits.txt"
 SOURCE, TARGET, EDITS, NONE = "src", "trg", "edits", "None"
-"""Languages of text, labels and a missing side in the file names of fairseq-preprocess."""
+"""Language codes for text, labels and a missing side in fairseq-preprocess file names."""
 TRAIN = "train"
 
 
@@ -40,9 +40,9 @@ class EditDataSummary:
     signature: Signature
     dictionary: EditDictionary
     coverage: Mapping[str, Coverage]
-    """Coverage of each split by the labels."""
+    """Coverage statistics of the labels for each split."""
     words: int
-    """Number of different words."""
+    """Number of distinct words."""
 
 
 def prepare_edit_data(
@@ -53,17 +53,17 @@ def prepare_edit_data(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditDataSummary:
-    """Write a data folder for the task edit_labeling, for labels of words.
+    """Write a data folder with word labels for the task edit_labeling.
 
-    The token dictionary has the words of all splits, so that the encoder sees the subwords of all
-    of them. It has no effect on the model.
+    The token dictionary contains the words of all splits, so that no word becomes <unk> before the
+    encoder splits it into subwords. The dictionary has no effect on the model.
 
     Args:
-        splits: source and corrected text by name; `train` is required.
+        splits: uncorrected and corrected text by split name. `train` is required.
         output: the folder to create.
         config: the edit dictionary to build or to use.
         executor: `Executor` for counting and labeling (default: this process).
-        progress: called with the number of pairs done.
+        progress: called with the number of pairs processed.
     """
     if "valid" not in splits:
         logger.warning(
@@ -116,5 +116,5 @@ def prepare_edit_data(
 
 
 def _read_dictionary(path: Path) -> EditDictionary:
-    """Read an edit dictionary, or the labels of a GECToR model."""
+    """Read an edit dictionary, which may be the labels of a GECToR model."""
     return read_labels(path).edits if is_gector(path) else EditDictionary.read(path)

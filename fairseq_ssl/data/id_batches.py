@@ -1,4 +1,4 @@
-"""Ids of sentences: from tokens, and in padded batches."""
+"""Convert tokens to ids, and group sentences into padded batches."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
-    """Return the dictionary ids of tokens, with the id of <unk> for unknown tokens."""
+    """Return the dictionary ids of tokens. Unknown tokens get the id of <unk>."""
     return [dictionary.index(token) for token in tokens]
 
 
 def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
-    """Return the number of ids of unknown tokens. Models that copy have ids beyond the dictionary.
+    """Count unknown tokens: ids of <unk> or, for models that copy, ids beyond the dictionary.
 
     Args:
-        dictionary: a dictionary of fairseq.
+        dictionary: a fairseq dictionary.
         rows: the ids of each sentence.
     """
     unknown, size = dictionary.unk(), len(dictionary)
@@ -23,14 +23,14 @@ def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
 
 
 def start_id(task: Any) -> int:
-    """Return the id that precedes the first token of a language model: <s>, or else </s>."""
+    """Return the id that a language model expects before the first token: <s> or </s>."""
     words = task.target_dictionary
     has_bos = getattr(task.args, "add_bos_token", False)
     return int(words.bos() if has_bos else words.eos())
 
 
 def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any:
-    """Return sequences of ids as a tensor [rows, time], padded on the right or the left."""
+    """Return sequences of ids as a tensor [rows, time], padded on the right or on the left."""
     import numpy as np
     import torch
 
@@ -43,13 +43,13 @@ def pad_rows(rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Any
 def padded_batches(
     sizes: Sequence[int], max_tokens: int, order: Iterable[int] | None = None
 ) -> list[list[int]]:
-    """Group sentences into batches. Return the indices of the sentences of each batch.
+    """Group sentences into batches. Return the sentence indices for each batch.
 
     Args:
-        sizes: number of tokens of each sentence.
-        max_tokens: maximum number of tokens of a batch, including padding. A longer sentence is a
-            batch of its own.
-        order: indices of the sentences in the order of the batches (default: longest first).
+        sizes: number of tokens in each sentence.
+        max_tokens: maximum number of tokens in a batch, including padding. A longer sentence forms
+            its own batch.
+        order: sentence indices in the order of the batches (default: longest first).
     """
     if order is None:
         order = sorted(range(len(sizes)), key=lambda index: -sizes[index])

@@ -1,4 +1,4 @@
-"""Word noise on token ids, also with subword vocabularies, and a denoising dataset."""
+"""Word noise for token ids, including subword ids, and a denoising dataset."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fairseq_ssl.text.tokenization import MARKER
 
 @dataclass(frozen=True)
 class WordBoundaries:
-    """Word boundaries as marked by the symbols of a dictionary."""
+    """Word boundaries that the symbols in a dictionary mark."""
 
     begins: NDArray[np.bool_]
     """[symbols], True if a word can begin with the symbol."""
@@ -34,8 +34,8 @@ class WordBoundaries:
     def of(cls, symbols: Sequence[str], subwords: str) -> WordBoundaries:
         """Detect the boundaries from the markers of a subword scheme.
 
-        sentencepiece: U+2581 marks the beginning of a word. subword-nmt: @@ at the end of a
-        subword marks that the word continues. none: each token is a word.
+        With sentencepiece, U+2581 marks the beginning of a word. With subword-nmt, @@ at the end of
+        a subword marks that the word continues. With none, each token is a word.
         """
         everywhere = np.ones(len(symbols), dtype=np.bool_)
         if subwords == "none":
@@ -46,8 +46,9 @@ class WordBoundaries:
         marked = np.array([has_mark(symbol, mark) for symbol in symbols])
         if not marked.any():
             raise ConfigurationError(
-                f"No symbol of the dictionary {where} {mark}, so the text does not have {subwords} "
-                "subwords. Set --noise-subwords to the kind of the text, none for words."
+                f"No symbol in the dictionary {where} {mark}, so the text does not consist of "
+                f"{subwords} subwords. Set --noise-subwords to the text's subword scheme, or to "
+                "none for words."
             )
         return cls(marked, everywhere) if is_begin else cls(everywhere, ~marked)
 
@@ -65,8 +66,8 @@ class WordBoundaries:
 def sequence_keys(sequences: Spans) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each sequence. Sequences must not be empty.
 
-    The hash is a sum over the ids: a random number of the id times a power for its position. The
-    probability of a collision among a million words is about 1 in 10 million.
+    The hash is a sum over the ids. Each summand is a random number for the id times a power for its
+    position. The probability of a collision among a million words is about 1 in 10 million.
     """
     positions = np.arange(len(sequences.ids)) - np.repeat(sequences.starts, sequences.lengths)
     hashes = Random.of((0,), sequences.ids).keys * GOLDEN ** positions.astype(np.uint64)
@@ -84,10 +85,10 @@ class Lexicon:
     def counted(
         cls, words: Spans, counts: Ids, known: NDArray[np.bool_], mask: int | None = None
     ) -> Lexicon:
-        """Add the counts of equal words. Words with ids that are not known are ignored.
+        """Add up the counts of equal words. Words that contain unknown ids are ignored.
 
         Args:
-            words: words of a dictionary or of a text.
+            words: words from a dictionary or a text.
             counts: [words].
             known: [symbols], True for ids that noise may insert.
             mask: id that can be inserted but is never sampled.
@@ -96,8 +97,9 @@ class Lexicon:
         kept = np.flatnonzero(is_known & (counts > 0))
         if not len(kept):
             raise DataError(
-                "There are no words to sample: the dictionary or the training text has only "
-                "<unk> and other special symbols, or counts of 0."
+                "The noise has no words to sample: the dictionary or the training text contains "
+                "only special symbols, such as <unk>, or words with a count of 0. Expected words "
+                "with a count of 1 or more."
             )
         words, counts = words.select(kept), counts[kept]
         if mask is not None:
@@ -116,12 +118,12 @@ class Lexicon:
         return sequence_keys(self.words)
 
     def of_keys(self, keys: NDArray[np.uint64]) -> Spans:
-        """Return the words with these keys. All keys must be in the lexicon."""
+        """Return the words with these keys, which must all be in the lexicon."""
         return self.words.select(np.searchsorted(self.keys, keys))
 
 
 def sample_blocks(text: Any, sizes: NDArray[Any], tokens: int = 1_000_000) -> Spans:
-    """Return evenly spaced lines with about `tokens` tokens in total, without end symbols."""
+    """Return evenly spaced lines with about `tokens` tokens in total. End symbols are removed."""
     count = len(text)
     if total := int(np.sum(sizes, dtype=np.int64)):
         count = min(count, -(-count * tokens // total))
@@ -137,11 +139,11 @@ ON_IDS = tuple(kind for kind in NOISES if kind not in WITHIN_WORDS)
 
 @dataclass(frozen=True)
 class NoisyIds:
-    """Noisy lines, and a mask of the changed words of the clean lines."""
+    """Noisy lines, and a mask of the changed words in the clean lines."""
 
     lines: Spans
     changed: Spans
-    """True for each id of the clean lines whose word was deleted, replaced or moved."""
+    """True for each id in the clean lines whose word was deleted, replaced or moved."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,7 @@ class IdNoise:
     def _noisy_words(
         self, clean: Spans, clean_keys: NDArray[np.uint64], noisy: NoisedBatch
     ) -> Spans:
-        """Return the words of the noisy lines, copied from the clean lines or the lexicon."""
+        """Return the words in the noisy lines, copied from the clean lines or the lexicon."""
         keys, which = noisy.block.tokens, noisy.origin.copy()
         inserted = np.flatnonzero((which < 0) | (keys != clean_keys[which]))
         which[inserted] = len(clean) + np.arange(len(inserted))
@@ -198,7 +200,7 @@ class IdNoise:
 
 
 def parse_id_noise(words: str) -> list[NoiseSpec]:
-    """Parse a chain of noises. Raise ConfigurationError for noises inside words."""
+    """Parse a chain of noises. Raise ConfigurationError for noises that need words' spelling."""
     try:
         settings = parse_noise(words)
     except UsageError as error:
@@ -234,7 +236,7 @@ def describe_id_noises() -> str:
 
 
 def _key(mask: int | None) -> np.uint64:
-    """Return the hash of the text that consists of the mask, or 0 if there is no mask."""
+    """Return the hash of the mask token, or 0 if there is no mask."""
     if mask is None:
         return np.uint64(0)
     return np.uint64(sequence_keys(Spans.of([np.array([mask])]))[0])
@@ -245,12 +247,12 @@ FIXED_EPOCH = 0
 
 
 class OnlineDenoisingDataset(LanguagePairDataset):
-    """Pairs of noisy source and clean target, with new noise in each epoch.
+    """Pairs of a noisy source and a clean target, with new noise in each epoch.
 
-    The noise of a sentence depends only on the seed, the epoch and the index of the sentence. It
-    does not depend on the batch, on the worker process or on whether training was resumed. Batch
-    sizes are computed from clean lengths, although some noises, such as direct, can make a source
-    slightly longer than its target.
+    The noise of a sentence depends only on the seed, the epoch and the sentence index, not on the
+    batch, the worker process or whether training was resumed. Batch sizes are computed from clean
+    lengths, although some noises, such as direct, can make a source slightly longer than its
+    target.
     """
 
     def __init__(
@@ -266,19 +268,19 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         """Add noise to a text.
 
         Args:
-            text: sentences of ids with </s> at the end.
+            text: sentences as ids with </s> at the end.
             sizes: length of each sentence.
             dictionary: dictionary of both sides.
             noise: noise to add.
-            seed: seed of the noise.
-            renew: whether the noise changes with the epoch. Set it for training only.
+            seed: noise seed.
+            renew: whether the noise changes with the epoch, which only training needs.
             options: padding and shuffling options of LanguagePairDataset.
         """
         super().__init__(text, sizes, dictionary, text, sizes, dictionary, **options)
         self.noise = noise
         self.seed = seed
         self.renew = renew
-        # fairseq keeps its workers across epochs. They see a new epoch through shared memory.
+        # fairseq keeps its workers across epochs. They read a new epoch from shared memory.
         self._epoch: torch.Tensor = torch.tensor(FIXED_EPOCH)
         self._epoch.share_memory_()  # type: ignore[no-untyped-call]
 
@@ -288,7 +290,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
             self._epoch.fill_(epoch)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return the clean sentence. `collater` adds the noise, batch by batch."""
+        """Return the clean sentence. `collater` adds noise to whole batches."""
         return {"id": index, "target": self.tgt[index]}
 
     def collater(
@@ -296,12 +298,12 @@ class OnlineDenoisingDataset(LanguagePairDataset):
     ) -> dict[str, Any]:
         """Add noise and return a batch in the format of LanguagePairDataset.
 
-        The collater of LanguagePairDataset is not called: it processes sentences one by one and
-        would take two thirds of the time.
+        LanguagePairDataset's own collater is not called, because it processes sentences one by one
+        and would take two thirds of the time.
 
         Returns:
-            a batch, longest sources first, with the additional key `changed` [batch, target time],
-            True for words changed by noise, False for end symbols and padding
+            a batch, longest sources first. The additional key `changed` [batch, target time] is
+            True for words changed by noise, and False for end symbols and padding.
         """
         if not samples:
             return {}
@@ -312,7 +314,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         source = noisy.lines.select(order).with_last(self.eos)
         target = clean.select(order)
         changed = noisy.changed.select(order).with_last(False)
-        # Rolling moves the eos of each sentence to the start of the next one.
+        # Rolling moves the eos of each sentence to the start of the next sentence.
         previous = Spans(np.roll(target.ids, 1), target.lengths)
         lengths = pad_to_length or {"source": 0, "target": 0}
         pad, left = self.tgt_dict.pad(), self.left_pad_target
@@ -332,18 +334,19 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         }
 
     def noisy_lengths(self) -> tuple[Ids, Ids]:
-        """Return the lengths of noisy sources and their targets, with end symbols, in a sample."""
+        """Return the lengths of noisy sources and their targets in a sample, with end symbols."""
         clean = sample_blocks(self.tgt, self.tgt_sizes)
         noisy = self.noise(clean, Random.of((self.seed, 0), np.arange(len(clean))))
         return noisy.lines.lengths + 1, clean.lengths + 1
 
     def _add_noise(self, clean: Spans, indices: Ids) -> NoisyIds:
-        """Add noise to sentences that end with eos. Noisy lines have no eos."""
+        """Add noise to sentences that end with eos. Noisy lines do not end with eos."""
         lacks_eos = clean.ids[clean.ends - 1] != self.eos
         if lacks_eos.any():
             raise DataError(
-                f"Sentence {indices[np.argmax(lacks_eos)]} of the data does not end with the "
-                f"end-of-sentence id {self.eos}. Expected output of fairseq-preprocess."
+                f"Sentence {indices[np.argmax(lacks_eos)]} of the data, counted from 0, does not "
+                f"end with the end-of-sentence id {self.eos}. Expected output of "
+                "fairseq-preprocess."
             )
         draws = Random.of((self.seed, int(self._epoch)), indices)
         return self.noise(clean.without_last(), draws)

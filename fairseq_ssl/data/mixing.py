@@ -1,10 +1,10 @@
 """Mixtures of genuine and synthetic data at a fixed ratio, by arithmetic on sentence indices.
 
-Sentences are not copied. Memory grows with the pairs of an epoch, not with the corpus: 4 bytes per
-pair for lengths and 5 for batches. The peak of the first epoch is 11 bytes per pair. The peak of
-other epochs is 16, because fairseq keeps the batches of the last epoch until the new ones are
-formed. The process can hold 2 bytes more. Without a mixture, fairseq needs 40 bytes. The batches
-are identical to fairseq's.
+Sentences are not copied. Memory grows with the number of pairs in an epoch, not in the corpus: a
+pair takes 4 bytes for lengths and 5 for batches. The peak is 11 bytes per pair in the first epoch
+and 16 in other epochs, because fairseq keeps the batches of the last epoch until new batches are
+formed. The process can hold 2 bytes more. Without a mixture, fairseq needs 40 bytes per pair. The
+batches are identical to fairseq's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 MIX_CHUNK = 1 << 13
-"""Number of pairs processed at a time. It limits the size of temporary arrays."""
+"""Number of pairs processed at a time, which limits the size of temporary arrays."""
 
 PairLengths = NDArray[np.integer[Any]]
 Indices = NDArray[np.integer[Any]]
@@ -29,12 +29,12 @@ Indices = NDArray[np.integer[Any]]
 def mixture_counts(
     sizes: Sequence[int], weights: Sequence[float], total: int | None = None
 ) -> list[int]:
-    """Return the number of sentences of each data set per epoch, in proportion to the weights.
+    """Return the number of sentences from each data set per epoch, in proportion to the weights.
 
     Args:
         sizes: size of each data set.
         weights: weight of each data set, above 0.
-        total: size of an epoch (default: the smallest size that has each sentence at least once).
+        total: size of an epoch (default: the smallest size with each sentence at least once).
     """
     if total is None:
         factor = max(size / weight for size, weight in zip(sizes, weights, strict=True))
@@ -44,12 +44,12 @@ def mixture_counts(
 
 
 class Mixture(torch.utils.data.Dataset[Tensor]):
-    """One side of several data sets, with a fixed number of sentences of each per epoch.
+    """One side of several data sets, with a fixed number of sentences from each per epoch.
 
-    A data set that has fewer sentences is repeated in order. From a larger data set, each epoch
-    takes sentences from all parts of the data set, so a corpus sorted by year or by origin does
-    not have to be shuffled. Each epoch continues where the previous one ended, so all sentences
-    are used equally often. The sentences of an epoch are the same if training is resumed.
+    A data set with fewer sentences is repeated in order. From a larger data set, each epoch takes
+    sentences from all parts, so a corpus sorted by year or origin does not have to be shuffled.
+    Each epoch continues where the previous epoch ended, so all sentences are used equally often.
+    Resumed training uses the same sentences in each epoch.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         """Mix data sets.
 
         Args:
-            parts: data sets of sentences of ids, with `sizes`.
-            counts: number of sentences of each data set per epoch.
-            tags: id to prepend to each sentence of a data set, or None for no tag.
+            parts: data sets with sentences as ids, and with `sizes`.
+            counts: number of sentences from each data set per epoch.
+            tags: id to prepend to each sentence from a data set, or None for no tag.
         """
         self.parts = parts
         self.counts = counts
@@ -81,13 +81,13 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
 
     @property
     def is_constant(self) -> bool:
-        """True if all epochs have the same sentences."""
+        """True if all epochs use the same sentences."""
         pairs = zip(self.parts, self.counts, strict=True)
         return all(count % len(part) == 0 for part, count in pairs)
 
     @property
     def sizes(self) -> PairLengths:
-        """Length of each sentence of the epoch, including its tag."""
+        """Length of each sentence in the epoch, including its tag."""
         sizes: PairLengths = np.empty(len(self), self.dtype)
         for which, part in enumerate(self.parts):
             part_sizes = sizes[self.ends[which] - self.counts[which] : self.ends[which]]
@@ -108,13 +108,13 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         return sentence if tag is None else torch.cat([sentence.new_tensor([tag]), sentence])
 
     def _index(self, which: int, position: Any) -> Any:
-        """Convert positions in a data set's part of the epoch to indices in the data set."""
+        """Convert positions among an epoch's sentences from a data set to indices in the set."""
         size = len(self.parts[which])
         return (position + self.offsets[which]) % size * self.steps[which] % size
 
 
 class MixedPairs(LanguagePairDataset):
-    """Sentence pairs from a source and a target mixture that have the same counts.
+    """Sentence pairs from a source mixture and a target mixture with the same counts.
 
     With several data folders, fairseq reads each folder every `folders` epochs.
     """
@@ -174,7 +174,7 @@ class MixedPairs(LanguagePairDataset):
         indices: Indices = np.arange(len(self), dtype=dtype)
         if self.shuffle:
             np.random.shuffle(indices)  # fairseq seeds the global generator
-        # Sorting needs the lengths of one side at a time. Reading them again is fast.
+        # Sorting needs the lengths of only one side at a time. Reading lengths again is fast.
         self._drop_sizes()
         for mixture in (self.tgt, self.src):
             indices = _sorted_by(mixture.sizes, indices)
@@ -184,7 +184,7 @@ class MixedPairs(LanguagePairDataset):
     def filter_indices_by_size(self, indices: Indices, max_sizes: Any) -> tuple[Indices, Indices]:
         """Return the indices of pairs within `max_sizes`, and the indices of the other pairs.
 
-        To save memory, the first result is a part of the array `indices`, which is overwritten.
+        To save memory, the array `indices` is overwritten, and the first result is a part of it.
         """
         ignored = [np.empty(0, indices.dtype)]
         end = 0
@@ -216,7 +216,7 @@ class MixedPairs(LanguagePairDataset):
 
 
 def _stride(size: int) -> int:
-    """Return a step coprime to `size` whose first n multiples are evenly spread, for any n."""
+    """Return a step, coprime to `size`, whose first n multiples are evenly spread for any n."""
     step = max(1, round(size * (5**0.5 - 1) / 2))
     while gcd(step, size) > 1:
         step += 1

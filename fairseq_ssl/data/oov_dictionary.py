@@ -1,4 +1,4 @@
-"""Dictionary with ids for out-of-vocabulary words."""
+"""A dictionary with ids for out-of-vocabulary words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairseq_ssl.text.word_ids import OpenVocabulary
 
 
 class OovDictionary(OpenVocabulary, Dictionary):
-    """fairseq dictionary that assigns an id beyond its size to each out-of-vocabulary word.
+    """A fairseq dictionary that assigns an id beyond its size to each out-of-vocabulary word.
 
     Models embed these ids as <unk> and can copy them to the output.
     """
@@ -29,7 +29,7 @@ class OovDictionary(OpenVocabulary, Dictionary):
     def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
         """Add a word to the vocabulary and return its id.
 
-        Once unknown words have ids, the vocabulary cannot grow, and the word is only looked up.
+        Once an unknown word has an id, the vocabulary cannot grow, and words are only looked up.
         """
         if self.surfaces:
             return self.index(word)

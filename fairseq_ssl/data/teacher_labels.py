@@ -1,4 +1,4 @@
-"""Teacher labels: files with the class probabilities of each line of a split."""
+"""Teacher labels: files with class probabilities for each line of a split."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines, text_files
 
 LabelProbabilities = NDArray[np.floating[Any]]
-"""Class probabilities [lines, classes], in any floating-point type."""
+"""Class probabilities [lines, classes] in any floating-point type."""
 
 TOLERANCE = 0.01
-"""Tolerance for sums of probabilities, which differ from 1 in half precision."""
+"""Tolerance for sums of probabilities, which may differ from 1 in half precision."""
 CHECK_LINES = 100_000
 """Number of lines to check at a time."""
 
 
 TeacherLabels = ConcatDataset[LabelProbabilities]
-"""Class probabilities of a split, concatenated from one or more memory-mapped files."""
+"""Class probabilities for a split, concatenated from one or more memory-mapped files."""
 
 
 def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels | None:
-    """Open the probabilities of a split. Return None if there is no file for the split.
+    """Open the class probabilities for a split. Return None if the split has no file.
 
-    They are in `SPLIT.npy`, a file or a folder of parts, or in `SPLIT.txt` with numbers separated
-    by spaces or tabs. Columns are the classes in the order of label/dict.txt.
+    The file is `SPLIT.npy`, which may also be a folder of parts, or `SPLIT.txt` with numbers
+    separated by spaces or tabs. Columns are the classes in the order of label/dict.txt.
     """
     array, text = folder / f"{split}.npy", folder / f"{split}.txt"
     if array.exists():
@@ -46,7 +46,7 @@ def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels
 
 
 def npy_header(lines: int, classes: int) -> bytes:
-    """Return the header of a ``.npy`` file of half-precision numbers [lines, classes]."""
+    """Return the header of a ``.npy`` file with half-precision numbers [lines, classes]."""
     file = io.BytesIO()
     form = {"descr": "<f2", "fortran_order": False, "shape": (lines, classes)}
     np.lib.format.write_array_header_1_0(file, form)
@@ -62,11 +62,12 @@ def _open_array(path: Path) -> LabelProbabilities:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     except Exception:  # numpy raises many classes of exceptions
         raise DataError(
-            f"{path} is not an npy file of numbers, or it is truncated. Write it again."
+            f"{path} is truncated or not an npy file of numbers. Create it again with `fairseq-ssl "
+            "classify label`."
         ) from None
     if not np.issubdtype(array.dtype, np.floating):
         raise DataError(
-            f"{path} has numbers of type {array.dtype}; expected floating-point probabilities."
+            f"{path} contains numbers of type {array.dtype}. Expected floating-point probabilities."
         )
     return array
 
@@ -77,11 +78,11 @@ def _read_text(path: Path) -> LabelProbabilities:
         try:
             rows.append(np.array(line.split(), np.float32))
         except ValueError:
-            raise DataError(f"{path}:{number} is {line!r}; expected probabilities.") from None
+            raise DataError(f"{path}:{number} is {line!r}. Expected probabilities.") from None
         if len(rows[-1]) != len(rows[0]):
             raise DataError(
-                f"{path}:{number} has {len(rows[-1])} numbers but line 1 has {len(rows[0])}. "
-                "Each line must have one probability for each class."
+                f"{path}:{number} has {len(rows[-1])} numbers, but line 1 has {len(rows[0])}. "
+                "Each line must contain one probability for each class."
             )
     if not rows:
         raise DataError(f"{path} is empty. Expected at least one line.")
@@ -92,7 +93,7 @@ def _check(part: LabelProbabilities, path: Path, classes: int) -> None:
     """Raise DataError if `part` is not an array of probabilities [lines, classes]."""
     if part.ndim != 2 or part.shape[1] != classes:
         raise DataError(
-            f"{path} has the shape {part.shape}; expected (lines, {classes}), one column per class "
+            f"{path} has the shape {part.shape}. Expected (lines, {classes}), one column per class "
             "in the order of label/dict.txt."
         )
     for start in range(0, len(part), CHECK_LINES):
@@ -102,6 +103,6 @@ def _check(part: LabelProbabilities, path: Path, classes: int) -> None:
         if wrong.any():
             line = start + int(wrong.argmax())
             raise DataError(
-                f"{path}: line {line + 1} is {part[line].tolist()}; expected probabilities that "
+                f"{path}: line {line + 1} is {part[line].tolist()}. Expected probabilities that "
                 "sum to 1."
             )

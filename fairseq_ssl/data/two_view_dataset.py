@@ -1,4 +1,4 @@
-"""Dataset and data folder of texts in two views, words and subwords."""
+"""A dataset and a data folder with texts in two views, words and subwords."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 ViewIds = NDArray[np.int64]
 WORDS, PIECES = "words", "pieces"
 BUCKET_RATIO = 1.1
-"""Maximum ratio of the lengths of two texts in a bucket."""
+"""Maximum ratio of text lengths in a bucket."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class View:
     def ids(self, line: int, max_length: int | None) -> Tensor:
         """Return the ids of a text.
 
-        In the view of words, these are the last `max_length` ids. In the view of subwords, </s>
-        is removed and `max_length` is ignored.
+        In the word view, only the last `max_length` ids are returned. In the subword view, </s> is
+        removed and `max_length` is ignored.
         """
         ids: Tensor = self.texts[line].long()
         if self.name == WORDS:
@@ -56,7 +56,7 @@ class View:
 
 
 def encode_lines(dictionary: Any, lines: Sequence[str]) -> ListDataset:
-    """Return lines as dictionary ids, with </s> at the end of each line."""
+    """Convert lines to dictionary ids with </s> at the end of each line."""
     ids = [dictionary.encode_line(line, add_if_not_exist=False, append_eos=True) for line in lines]
     return ListDataset(ids, np.array([len(line) for line in ids]))
 
@@ -72,14 +72,14 @@ def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
 
 
 def sample_lines(counts: Sequence[int], size: int | None, seed: int) -> ViewIds:
-    """Return the sorted indices of a random sample of the lines of concatenated splits.
+    """Sample lines at random from concatenated splits. Return the sorted line indices.
 
-    Lines of the first splits are sampled first. Smaller samples are subsets of larger ones.
+    The first splits are sampled first. Smaller samples are subsets of larger samples.
 
     Args:
-        counts: number of lines of each split.
-        size: size of the sample, or None for all lines.
-        seed: seed of the sample.
+        counts: number of lines in each split.
+        size: sample size, or None for all lines.
+        seed: random seed.
     """
     random = np.random.default_rng(seed)
     starts = np.cumsum([0, *counts])
@@ -91,7 +91,7 @@ def sample_lines(counts: Sequence[int], size: int | None, seed: int) -> ViewIds:
 
 
 class TwoViewDataset(FairseqDataset):
-    """Texts in one or two views, with labels or with class probabilities of a teacher."""
+    """Texts in one or two views, with labels or with class probabilities from a teacher."""
 
     def __init__(
         self,
@@ -112,10 +112,10 @@ class TwoViewDataset(FairseqDataset):
             labels: [lines], class indices.
             teacher: [lines, classes], class probabilities, such as a memory-mapped array.
             lines: indices of the lines to use (default: all).
-            max_length: maximum number of words of a text, including </s>. Longer texts are
+            max_length: maximum number of words in a text, including </s>. Longer texts are
                 truncated at the start.
             shuffle: whether to shuffle in each epoch.
-            seed: seed of the order and of the sampled unlabeled texts.
+            seed: seed for shuffling and for sampling unlabeled texts.
             unlabeled: unlabeled texts to sample from.
             unlabeled_per_text: number of unlabeled texts to sample for each text.
         """
@@ -156,23 +156,23 @@ class TwoViewDataset(FairseqDataset):
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: ViewIds) -> ViewIds:
-        """Return `num_tokens` of several texts."""
+        """Return `num_tokens` for several texts."""
         return self.sizes[indices]
 
     def size(self, index: int) -> tuple[int, ...]:
-        """Return the length of a text in each view, for the messages of fairseq."""
+        """Return the length of a text in each view, which fairseq prints in messages."""
         return tuple(int(sizes[index]) for sizes in self.view_sizes)
 
     def filter_indices_by_size(
         self, indices: ViewIds, max_sizes: float | tuple[float | None, ...]
     ) -> tuple[ViewIds, list[int]]:
-        """Return the indices of the texts within the limits, and those of the other texts.
+        """Return the indices of the texts within the limits, and the indices of the other texts.
 
         Unlabeled texts beyond the limits are no longer sampled.
 
         Args:
             indices: indices of texts.
-            max_sizes: limit of all views, or a limit of each view, None for no limit.
+            max_sizes: a limit for all views, or for each view a limit or None.
         """
         limits = max_sizes if isinstance(max_sizes, tuple) else (max_sizes,) * len(self.views)
         fits = np.ones(len(indices), bool)
@@ -184,19 +184,22 @@ class TwoViewDataset(FairseqDataset):
         return indices[fits], indices[~fits].tolist()
 
     def _within(self, limits: tuple[float | None, ...]) -> TwoViewDataset:
-        """Return the dataset of the texts within the limits."""
+        """Return a dataset that contains only the texts within the limits."""
         kept, long = self.filter_indices_by_size(np.arange(len(self)), limits)
         if not len(kept):
-            raise DataError(f"All unlabeled texts are longer than the model reads: {limits}.")
+            raise DataError(
+                f"All unlabeled texts exceed the model's maximum length, {limits}. Expected "
+                "shorter texts."
+            )
         if not long:
             return self
-        logger.warning("%s unlabeled texts are longer than the model reads and not used", len(long))
+        logger.warning("skipped %s unlabeled texts longer than the model's maximum", len(long))
         return TwoViewDataset(
             self.views, lines=self.lines[kept], max_length=self.max_length, shuffle=self.shuffle
         )
 
     def ordered_indices(self) -> ViewIds:
-        """Return the indices sorted by length, shuffled within buckets of similar length."""
+        """Return the indices sorted by length and, if configured, shuffled within buckets."""
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
         shuffled = np.random.default_rng((self.seed, self.epoch)).permutation(len(self))
@@ -205,7 +208,7 @@ class TwoViewDataset(FairseqDataset):
         return order
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        """Return a text in all views, with its label, teacher label and unlabeled texts."""
+        """Return a text in all views, with its label, teacher label and unlabeled texts, if any."""
         line = int(self.lines[index])
         item: dict[str, Any] = {"id": index}
         for view in self.views:
@@ -223,10 +226,9 @@ class TwoViewDataset(FairseqDataset):
     def collater(self, samples: list[dict[str, Any]]) -> dict[str, Any]:
         """Return a batch, padded on the right.
 
-        `net_input` has `src_tokens` [batch, time] and `src_lengths` [batch] for the words, and
+        `net_input` contains `src_tokens` [batch, time] and `src_lengths` [batch] for the words, and
         `piece_tokens` [batch, time] for the subwords. The other keys are `target` [batch],
-        `teacher` [batch, classes], and `unlabeled`, the same as `net_input` for the unlabeled
-        texts.
+        `teacher` [batch, classes], and `unlabeled`, which is like `net_input` for unlabeled texts.
         """
         if not samples:
             return {}
@@ -261,7 +263,7 @@ class TwoViewDataset(FairseqDataset):
 
 
 def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) -> None:
-    """Raise DataError if views, labels and teacher labels have different numbers of lines."""
+    """Raise DataError if views, labels and teacher labels differ in their number of lines."""
     optional: Mapping[str, Any] = {"labels": labels, "teacher probabilities": teacher}
     counts = {view.name: len(view.texts) for view in views}
     counts |= {name: len(array) for name, array in optional.items() if array is not None}
@@ -269,8 +271,8 @@ def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) 
     for name, count in rest:
         if count != expected:
             raise DataError(
-                f"There are {expected} lines of {first} but {count} of {name}. Both must come "
-                "from the same lines in the same order. Prepare the data again."
+                f"The data has {expected} lines of {first}, but {count} lines of {name}. Both must "
+                "come from the same lines in the same order. Prepare the data again."
             )
 
 
@@ -279,11 +281,11 @@ UNLABELED = "unlabeled"
 EXTRA = "extra"
 """Split of additional unlabeled texts, which vocabularies and language models do not use."""
 VIEWS_FILE = "views.json"
-"""File with the tokenization settings of the words, to apply to new texts."""
+"""File with the word tokenization settings, which are also applied to new texts."""
 
 
 def load_segmenter(name: str) -> Segmenter:
-    """Return a word segmenter: `words`, `spaces`, or `bert:FOLDER` for a BERT tokenizer."""
+    """Return the word segmenter `words`, `spaces`, or `bert:FOLDER` for a BERT tokenizer."""
     kind, _, folder = name.partition(":")
     if kind == "bert" and folder:
         return pretrained.subword_segmenter(Path(folder).expanduser())
@@ -295,7 +297,7 @@ def load_segmenter(name: str) -> Segmenter:
 
 
 def build_dictionary(counts: Mapping[str, int], min_count: int = 1) -> Any:
-    """Return a fairseq dictionary of the words with at least `min_count` occurrences."""
+    """Build a fairseq dictionary from the words with a count of `min_count` or more."""
     dictionary = Dictionary()
     for word, count in counts.items():
         dictionary.add_symbol(word, n=count)
@@ -304,7 +306,7 @@ def build_dictionary(counts: Mapping[str, int], min_count: int = 1) -> Any:
 
 
 class ViewWriter:
-    """Writer of the dictionary and the splits of one view."""
+    """Writer for the dictionary and the splits of one view."""
 
     def __init__(self, folder: Path, dictionary: Any) -> None:
         self.folder = folder
@@ -320,7 +322,7 @@ class ViewWriter:
 def link_language_model(folder: Path) -> None:
     """Create a data folder for fairseq's language_modeling task, with links to the words.
 
-    The unlabeled split is linked as train1, since fairseq concatenates train and train1.
+    The unlabeled split is linked as train1, because fairseq concatenates train and train1.
     """
     target = folder / LANGUAGE_MODEL
     target.mkdir()

@@ -18,26 +18,26 @@ from fairseq_ssl.modules.copying import SourceWords
 from fairseq_ssl.modules.functional import is_plain_softmax
 
 REALIGN_DISTANCE = 4
-"""Maximum distance, in tokens, at which `realign` searches the source for a token."""
+"""Maximum distance in tokens at which `realign` looks for a token in the source."""
 
 
 class DraftToken(NamedTuple):
-    """A draft token, with the alignment to the source that it implies."""
+    """A draft token and its alignment to the source."""
 
     token: int
     """Token id."""
     resume_at: int
-    """Source position from which the draft continues after this token."""
+    """Source position at which the draft continues after this token."""
 
 
 class Draft:
     """A hypothesis and a draft of its continuation. The first draft is the source."""
 
     def __init__(self, source: list[int], first: int, eos: int) -> None:
-        """Start with an empty hypothesis, and with the source as its draft.
+        """Start with an empty hypothesis and the source as its draft.
 
         Args:
-            source: ids of the source, without padding and </s>.
+            source: ids of the source without padding and </s>.
             first: id of the start symbol of the decoder.
             eos: id of </s>.
         """
@@ -51,7 +51,7 @@ class Draft:
 
     @property
     def tokens(self) -> list[int]:
-        """The input of the decoder: start symbol, hypothesis, draft."""
+        """The decoder input: start symbol, hypothesis, draft."""
         return [self.first, *self.written, *(draft.token for draft in self.plan)]
 
     @property
@@ -60,7 +60,7 @@ class Draft:
         return bool(self.written) and self.written[-1] == self.eos
 
     def accept(self, chosen: list[int], scores: list[float]) -> None:
-        """Accept predictions up to the first one that differs from the draft. Build a new draft.
+        """Accept predictions up to and including the first difference. Build a new draft.
 
         Args:
             chosen: the most probable token after the hypothesis and after each draft token.
@@ -80,11 +80,11 @@ class Draft:
     def _build_draft(self, begin: int, chosen: list[int], same: int) -> None:
         """Build a draft from the rest of the source and the decoder's further changes to it.
 
-        Predictions after the first difference depend on a prefix that is now outdated, but rarely
-        change with it. Therefore the draft includes all of them.
+        Predictions after the first difference were made for an outdated prefix, but a new prefix
+        rarely changes them. Therefore, the draft includes all of them.
 
         Args:
-            begin: source position from which the draft continues.
+            begin: source position at which the draft continues.
             chosen: see `accept`.
             same: number of draft tokens that were accepted.
         """
@@ -106,7 +106,7 @@ class Draft:
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield source position and draft index of draft tokens aligned to one source token each.
+        """Yield source position and draft index of each draft token aligned to one source token.
 
         Only draft tokens after index `same` and before `end` are yielded.
         """
@@ -117,11 +117,11 @@ class Draft:
 
 
 def realign(source: list[int], position: int, chosen: int) -> int:
-    """Return the source position from which to continue after the token `chosen`.
+    """Return the source position at which to continue after the token `chosen`.
 
-    If `chosen` is in the source near `position`, continue after its nearest occurrence: a later one
-    means that tokens were deleted, an earlier one that tokens were inserted. Otherwise `chosen`
-    replaces the token at `position`.
+    If the source contains `chosen` near `position`, continue after its nearest occurrence. A later
+    occurrence means that tokens were deleted, and an earlier one that tokens were inserted.
+    Otherwise, `chosen` replaces the token at `position`.
     """
     for distance in range(REALIGN_DISTANCE + 1):
         for near in (position + distance, position - distance):
@@ -135,7 +135,7 @@ def _log_probabilities(
 ) -> Tensor:
     """Return log p [rows, time - begin, vocabulary] of the tokens from index `begin`.
 
-    The output layer is applied at these positions only, if the model allows it.
+    If the model allows it, the output layer is applied at these positions only.
     """
     decoder = model.decoder
     skipped = begin if is_plain_softmax(model) else 0
@@ -159,11 +159,11 @@ class AggressiveGenerator(SequenceGenerator):
         super().__init__(models, dictionary, **options)
         if self.beam_size != 1:
             raise ConfigurationError(
-                f"--aggressive is a greedy search, but --beam is {self.beam_size}. Set --beam 1."
+                f"--beam is {self.beam_size}, but --aggressive is a greedy search. Set --beam 1."
             )
         if type(self.search) is not BeamSearch or self.repeat_ngram_blocker is not None:
             raise ConfigurationError(
-                "--aggressive cannot be used with a different search. Remove --sampling, "
+                "--aggressive cannot be used with another search option. Remove --sampling, "
                 "--constraints, --diverse-beam-groups, --diversity-rate, --match-source-len and "
                 "--no-repeat-ngram-size."
             )
@@ -176,7 +176,7 @@ class AggressiveGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> list[list[dict[str, Any]]]:
-        """Return a list of one hypothesis for each sentence of a batch."""
+        """Return a list with one hypothesis for each sentence in a batch."""
         options = {
             "prefix_size": prefix_tokens is not None,
             "constraints": constraints is not None,
@@ -187,9 +187,9 @@ class AggressiveGenerator(SequenceGenerator):
         max_length = min(max_length, self.max_len - 1)
         if self.min_len > max_length:
             raise ConfigurationError(
-                f"--min-len is {self.min_len}, but --max-len-a, --max-len-b and the positions of "
-                f"the model limit targets in this batch to {max_length} tokens. Set a lower "
-                "--min-len or a higher --max-len-b."
+                f"--min-len is {self.min_len}, but --max-len-a, --max-len-b and the model's "
+                f"maximum length limit the targets in this batch to {max_length} tokens. Set a "
+                "lower --min-len or a higher --max-len-b."
             )
         first = self.eos if bos_token is None else bos_token
         drafts = [
@@ -210,7 +210,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _extend(
         self, drafts: list[Draft], encoded: list[Any], max_length: int, device: torch.device
     ) -> None:
-        """Verify all drafts in one decoder step, and extend the hypotheses."""
+        """Verify all drafts in one decoder step and extend the hypotheses."""
         inputs = [draft.tokens[: max_length + 1] for draft in drafts]
         width = max(map(len, inputs))
         padded = [tokens + [self.pad] * (width - len(tokens)) for tokens in inputs]
@@ -226,10 +226,10 @@ class AggressiveGenerator(SequenceGenerator):
     def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, max_length: int) -> Tensor:
         """Return log-probabilities [rows, time - begin, words] within fairseq's length limits.
 
-        Suppressed tokens and padding are minus infinity, and <unk> gets the penalty.
+        Suppressed tokens and padding get minus infinity, and the penalty is subtracted from <unk>.
 
         Args:
-            tokens: [rows, time], input of the decoder, padded on the right.
+            tokens: [rows, time], decoder input, padded on the right.
             encoded: the encoder output of each model.
             begin: length of the shortest hypothesis.
             max_length: maximum length of a target.
@@ -250,7 +250,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _log_probabilities(
         self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
     ) -> Tensor:
-        """Return the log of the models' mean probabilities [rows, time - begin, vocabulary]."""
+        """Return the log of the mean probability of the models [rows, time - begin, vocabulary]."""
         parts = [
             _log_probabilities(model, tokens, source, begin, temperature)
             for model, source in zip(self.model.models, encoded, strict=True)
@@ -279,14 +279,14 @@ def is_copying_model(model: Any) -> bool:
 
 
 class CopyingEnsemble(EnsembleModel):
-    """An ensemble of copying models, which must have the same vocabulary."""
+    """An ensemble of models that copy, which must have the same vocabulary."""
 
     def __init__(self, models: Sequence[Any]) -> None:
         sizes = sorted({model.copy_vocabulary for model in models})
         if len(sizes) > 1:
             raise ConfigurationError(
-                f"The models of the ensemble have vocabularies of {sizes} words; expected the same "
-                "--copy-vocabulary and dictionary for all."
+                f"The models of the ensemble have vocabularies of {sizes} words. Expected models "
+                "with the same --copy-vocabulary and dictionary."
             )
         super().__init__(models)
         self.vocabulary = sizes[0]
@@ -300,7 +300,7 @@ class CopyingEnsemble(EnsembleModel):
     ) -> tuple[Tensor, Tensor | None]:
         """Return log p of the next word [rows, width], and the attention.
 
-        The temperature applies to the mixture, not to the logits of the vocabulary.
+        The temperature applies to the mixture of generating and copying, not to the logits.
         """
         lprobs, attention = super().forward_decoder(tokens, encoder_outs, incremental_states)
         return _apply_temperature(lprobs, temperature), attention
@@ -309,7 +309,7 @@ class CopyingEnsemble(EnsembleModel):
 class CopyingGenerator(SequenceGenerator):
     """fairseq's search over the vocabulary and the out-of-vocabulary words of each source.
 
-    Sources and hypotheses have ids of the data. The search uses local ids (see `SourceWords`).
+    Sources and hypotheses contain dictionary ids. The search uses local ids (see `SourceWords`).
     """
 
     def __init__(self, models: Sequence[Any], tgt_dict: Any, **options: Any) -> None:
@@ -324,7 +324,7 @@ class CopyingGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> Any:
-        """Search with local ids. Return hypotheses with ids of the data."""
+        """Search with local ids. Return hypotheses with dictionary ids."""
         reject_options("a model that copies", {"constraints": constraints is not None})
         source = sample["net_input"]
         words = SourceWords.from_ids(source["src_tokens"], self.model.vocabulary)
@@ -349,14 +349,14 @@ class AggressiveCopyingGenerator(CopyingGenerator, AggressiveGenerator):
 
 
 class CopyingScorer(SequenceScorer):
-    """fairseq's scorer (--score-reference), with probabilities of out-of-vocabulary words."""
+    """fairseq's scorer (--score-reference), with probabilities for out-of-vocabulary words."""
 
     def __init__(self, tgt_dict: Any, **options: Any) -> None:
         super().__init__(tgt_dict, **options)
         self.unk = tgt_dict.unk()
 
     def generate(self, models: Sequence[Any], sample: dict[str, Any], **options: Any) -> Any:
-        """Return the targets of a batch as hypotheses, with their scores."""
+        """Return the targets in a batch as hypotheses with scores."""
         vocabulary = CopyingEnsemble(models).vocabulary
         words = SourceWords.from_ids(sample["net_input"]["src_tokens"], vocabulary)
         target = words.to_local(sample["target"], self.unk)
@@ -369,7 +369,7 @@ def _apply_temperature(lprobs: Tensor, temperature: float) -> Tensor:
 
 
 def _from_local(results: Any, words: SourceWords) -> Any:
-    """Convert the hypotheses of each sentence to the ids of the data, in place."""
+    """Convert the hypotheses of each sentence to dictionary ids, in place."""
     for sentence, hypotheses in enumerate(results):
         for hypothesis in hypotheses:
             hypothesis["tokens"] = words.from_local(hypothesis["tokens"], sentence)

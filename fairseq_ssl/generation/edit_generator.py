@@ -21,7 +21,7 @@ from fairseq_ssl.text.spans import Ids
 class EditGenerator:
     """A generator that corrects sentences in rounds of edits.
 
-    A sentence is finished when a round does not change it, or restores an earlier version.
+    A sentence is finished when a round does not change it or restores an earlier version.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class EditGenerator:
         """Set the models to evaluation mode. They must have the same dictionaries.
 
         Args:
-            models: one edit tagger, or an ensemble.
+            models: an edit tagger, or several for an ensemble.
             dictionary: the token dictionary.
             edits: the edit dictionary.
             search: how edits are chosen.
-            weights: weight of each model. None: equal weights.
+            weights: weight of each model (default: equal weights).
             history: whether to return the sentence after each round, as `history`.
             print_edits: whether to return the edits as `alignment`, which fairseq's commands print.
         """
@@ -56,13 +56,13 @@ class EditGenerator:
     def generate(
         self, models: Sequence[Any], sample: dict[str, Any], **ignored: Any
     ) -> list[list[dict[str, Any]]]:
-        """Return a list of one hypothesis, a dictionary, for each sentence of a batch.
+        """Return a list with one hypothesis for each sentence in a batch.
 
-        tokens: the corrected sentence with </s>. positional_scores: log-probabilities of the edits
-        that kept or inserted the tokens in the last round, and for </s> that of the edit of <s>.
-        score: mean log-probability of the edits in the last round, including keep and delete.
-        steps: number of rounds. edits: the applied edits. history: if configured, the sentence
-        after each round.
+        A hypothesis is a dictionary. Its `tokens` are the corrected sentence with </s>. Its
+        `positional_scores` are the log-probabilities of the edits that kept or inserted the tokens
+        in the last round; the edit of <s> is at </s>. Its `score` is the mean log-probability of
+        all edits in that round, including keep and delete. `steps` is the number of rounds, `edits`
+        are the applied edits, and `history`, if configured, is the sentence after each round.
         """
         source = sample["net_input"]["src_tokens"]
         self.engine.device = source.device
@@ -84,12 +84,12 @@ class EditGenerator:
         return hypothesis
 
     def _tokens(self, ids: Ids) -> torch.Tensor:
-        """Return a sentence without <s> and with </s>, as in fairseq's hypotheses."""
+        """Return a sentence without <s> but with </s>, as in fairseq's hypotheses."""
         return torch.from_numpy(np.append(ids[1:], self.eos))
 
 
 def _alignment(edit: AppliedEdit) -> tuple[str, str]:
-    """Return an edit as the two parts of an alignment point, which fairseq joins with a hyphen."""
+    """Return an edit as the two parts of an alignment point, which fairseq joins with "-"."""
     return f"{edit.round}:{edit.position}", f"{edit.label}:{edit.probability:.3f}"
 
 
@@ -100,14 +100,14 @@ class EditDecodingConfig(FairseqDataclass):
 
     edit_weights: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "weights of the models of an ensemble, 0 or more, separated by commas, such as 2,1; the "
-        "probabilities of the models are averaged",
+        "weights for averaging the probabilities of an ensemble's models, 0 or more, separated by "
+        "commas, such as 2,1",
         usual="equal weights",
     )
     print_edits: bool = option(
         False,
-        "print the edits on the A- lines, as ROUND:POSITION-LABEL:PROBABILITY; positions refer to "
-        "the input of the round, where 0 is <s> and 1 the first token",
+        "print the edits on A- lines as ROUND:POSITION-LABEL:PROBABILITY; positions refer to the "
+        "round's input: 0 is <s>, and 1 is the first token",
     )
 
 
@@ -117,8 +117,8 @@ def build_edit_generator(
     """Build the generator of a task. Raise ConfigurationError for unsupported options.
 
     Args:
-        models: one edit tagger, or an ensemble.
-        task: their task. Its options have the fields of `EditDecodingConfig`.
+        models: an edit tagger, or several for an ensemble.
+        task: the task of the models. Its options include the fields of `EditDecodingConfig`.
         options: fairseq's generation options. With `print_edits`, `print_alignment` is set
             in them, so that fairseq's commands print the edits.
         language_model: the model of --lm-path.
@@ -140,19 +140,19 @@ def build_edit_generator(
 
 
 def parse_weights(text: str) -> list[float]:
-    """Return the weights of an ensemble from numbers separated by commas."""
+    """Parse the weights of an ensemble, which are numbers separated by commas."""
     try:
         return [float(word) for word in text.split(",")]
     except ValueError:
         raise ConfigurationError(
-            f"--edit-weights is {text!r}; expected numbers separated by commas, such as 2,1."
+            f"--edit-weights is {text!r}. Expected numbers separated by commas, such as 2,1."
         ) from None
 
 
 def _check_options(options: Any, print_edits: bool, language_model: Any) -> None:
-    """Reject generation options that an edit tagger does not support. The beam size is ignored."""
+    """Reject generation options that edit taggers do not support. The beam size is ignored."""
     reasons = {
-        "replace_unk": "Unknown words are copied without it.",
+        "replace_unk": "Unknown words are always copied.",
         "constraints": "Edits cannot be constrained.",
         "prefix_size": "Edits have no target prefix.",
         "sampling": "Edits are not sampled.",
@@ -169,6 +169,6 @@ def _check_options(options: Any, print_edits: bool, language_model: Any) -> None
     alignment = getattr(options, "print_alignment", None)
     if alignment and not (print_edits and str(alignment) == "hard"):
         raise ConfigurationError(
-            "--print-alignment cannot be used with an edit tagger, which has no attention to the "
-            "source. Use --print-edits to print the edits."
+            "--print-alignment cannot be used with an edit tagger, which does not align tokens. "
+            "Use --print-edits to print the edits."
         )

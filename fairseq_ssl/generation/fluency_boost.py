@@ -1,7 +1,7 @@
 """Fluency boost: keep hypotheses that are less fluent than their source (Ge, Wei and Zhou, 2018).
 
-A model that generates errors may also copy or correct a sentence. A hypothesis of its
-n-best list is kept only if the source is more fluent by a minimum ratio.
+A model that generates errors may also copy or correct a sentence. A hypothesis in its n-best list
+is kept only if the source is more fluent by a minimum ratio.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ MAX_TOKENS = 4000
 
 
 class Fluency:
-    """The fluency of sentences according to a language model, 1 / (1 + H).
+    """The fluency 1 / (1 + H) of sentences according to a language model.
 
     H is the cross-entropy per token in nats, including </s>.
     """
 
     def __init__(self, model: Any, dictionary: Any, begin: int | None = None) -> None:
-        """Use a language model.
+        """Set the language model to evaluation mode.
 
         Args:
             model: the language model.
-            dictionary: its dictionary.
-            begin: id that precedes the first token (default: that of </s>).
+            dictionary: the dictionary of the model.
+            begin: id before the first token (default: the id of </s>).
         """
         self.model = model.eval()
         self.dictionary = dictionary
@@ -46,28 +46,28 @@ class Fluency:
 
     @classmethod
     def load(cls, path: Path, folder: Path | None) -> Fluency:
-        """Load a language model of fairseq's task language_modeling.
+        """Load a language model trained with fairseq's task language_modeling.
 
         Args:
             path: the checkpoint.
-            folder: the folder with its dict.txt.
+            folder: the folder with the model's dict.txt.
         """
         if folder is None:
             raise ConfigurationError(
                 f"The dictionary of {path} is not set. Set --fluency-boost-data to the folder with "
-                "its dict.txt."
+                "the dict.txt of the language model."
             )
         models, _, task = load_models([path], data=str(folder))
         dictionary = getattr(task, "dictionary", None)
         if dictionary is None or hasattr(models[0], "encoder"):
             raise ConfigurationError(
-                f"{path} is not a language model; expected one of fairseq's --task "
+                f"{path} is not a language model. Expected a checkpoint trained with --task "
                 "language_modeling."
             )
         return cls(models[0], dictionary, start_id(task))
 
     def map_symbols(self, dictionary: Any) -> Tensor:
-        """Return the id in the language model's dictionary of each symbol of `dictionary`.
+        """Map each symbol of `dictionary` to its id in the language model's dictionary.
 
         Raise ConfigurationError if more than half of the symbols are unknown.
         """
@@ -75,7 +75,7 @@ class Fluency:
         unknown = ids.count(self.dictionary.unk()) - 1
         if unknown > len(ids) // 2:
             raise ConfigurationError(
-                f"The language model has only {len(ids) - unknown} of the {len(ids)} symbols of "
+                f"The language model knows only {len(ids) - unknown} of the {len(ids)} symbols of "
                 "the translation model. Train a language model on text with the same subwords."
             )
         return torch.tensor(ids)
@@ -86,7 +86,7 @@ class Fluency:
         Long sentences are truncated to the model's maximum length.
 
         Args:
-            sentences: ids in the language model's dictionary, with </s>.
+            sentences: ids from the language model's dictionary, with </s>.
         """
         sentences = [self._truncate(sentence) for sentence in sentences]
         fluency = torch.zeros(len(sentences))
@@ -115,9 +115,9 @@ class Fluency:
 
 
 class FluencyBoost:
-    """A wrapper that filters the hypotheses of a generator.
+    """A wrapper around a generator that filters its hypotheses.
 
-    If no hypothesis of a sentence is kept, the sentence gets an empty hypothesis.
+    If no hypothesis for a sentence is kept, the sentence gets an empty hypothesis.
     """
 
     def __init__(
@@ -133,11 +133,11 @@ class FluencyBoost:
 
         Args:
             generator: a fairseq generator.
-            fluency: the language model.
-            source: dictionary of the sources.
-            target: dictionary of the hypotheses.
+            fluency: the fluency according to a language model.
+            source: source dictionary.
+            target: target dictionary.
             ratio: minimum ratio of source fluency to hypothesis fluency, sigma, above 0.
-            tags: ids of tags in sources, which are not text and do not count.
+            tags: ids of source tags, which are not scored.
         """
         self.generator = generator
         self.fluency = fluency
@@ -152,7 +152,7 @@ class FluencyBoost:
     def generate(self, models: Any, sample: dict[str, Any], **options: Any) -> Any:
         """Return the hypotheses that are less fluent than their source by the minimum ratio.
 
-        A sentence without such a hypothesis gets an empty one with score -inf.
+        A sentence without such a hypothesis gets an empty hypothesis with score -inf.
         """
         results = self.generator.generate(models, sample, **options)
         rows = sample["net_input"]["src_tokens"]

@@ -1,4 +1,4 @@
-"""Noisy beam search for noisy back-translation (Xie et al., 2018; thesis, section 4.3.1)."""
+"""Noisy beam search for back-translation (Xie et al., 2018; Kiyono, 2022, section 4.3.1)."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 
 @dataclass(frozen=True)
 class BeamNoise:
-    """The random numbers r of section 4.3.1, computed as hashes.
+    """The random numbers r (Kiyono, 2022, section 4.3.1), computed as hashes.
 
-    The noise of a hypothesis depends on the seed, its sentence and its words only, not on the
-    batch, its rank in the beam or the machine.
+    The noise of a hypothesis depends only on the seed, the sentence and the words, not on the
+    batch, the rank in the beam or the machine.
     """
 
     beta: float
     """Noise strength, beta_random, 0 or more."""
     granularity: str = CANDIDATE
-    """candidate, to draw r for each next word of a hypothesis, or hypothesis, to draw r once."""
+    """"candidate" draws r for each next word of a hypothesis, "hypothesis" only once."""
     seed: int = 1
 
     def for_next_words(
         self, sentences: Tensor, prefixes: Tensor, rows: Tensor, words: Tensor
     ) -> Tensor:
-        """Return the noise beta * r of next words [candidates].
+        """Return the noise beta * r for next words [candidates].
 
         Args:
-            sentences: [hypotheses], ids of the sentences of the hypotheses.
+            sentences: [hypotheses], sentence id of each hypothesis.
             prefixes: [hypotheses, time], the hypotheses so far, with the start symbol.
             rows: [candidates], index of the hypothesis that each word extends.
             words: [candidates], the next words.
@@ -55,11 +55,11 @@ class BeamNoise:
         return self.beta * _uniform(keys)
 
     def for_hypothesis(self, sentence: Tensor, words: Tensor) -> Tensor:
-        """Return the noise beta * r of each word of a finished hypothesis [time].
+        """Return the noise beta * r for each word of a finished hypothesis [time].
 
         Args:
             sentence: [], id of the sentence.
-            words: [1 + time], the hypothesis, with the start symbol.
+            words: [1 + time], the hypothesis with the start symbol.
         """
         prefixes = _hash_words(words.unsqueeze(0)).squeeze(0).cumsum(0)[:-1]
         keys = _hash(self._base(sentence) + prefixes)
@@ -102,10 +102,10 @@ class NoisyBeamSearch(BeamSearch):
     def _reachable(
         self, step: int, lprobs: Tensor, scores: Tensor | None, count: int
     ) -> tuple[Tensor, Tensor]:
-        """Return the rows and words [candidates] that noise can make one of the `count` best ones.
+        """Return rows and words [candidates] of all candidates that noise can move into the top.
 
-        Noise is between 0 and beta. A candidate whose score is more than beta below those of
-        `count` other candidates cannot be chosen, whatever its noise is.
+        Noise is between 0 and beta. A candidate whose score is more than beta below the scores of
+        `count` other candidates cannot be among the `count` best ones, whatever its noise is.
         """
         beam, vocabulary = lprobs.shape[1:]
         if step == 0:  # the search reads only the first hypothesis
@@ -121,7 +121,7 @@ class NoisyBeamSearch(BeamSearch):
 
 
 class NoisyGenerator(SequenceGenerator):
-    """A generator with noisy beam search. Hypotheses have the model's scores, without noise."""
+    """A generator with noisy beam search. The scores of hypotheses do not include the noise."""
 
     def __init__(
         self, models: Sequence[Any], tgt_dict: Any, noise: BeamNoise, **options: Any
@@ -132,7 +132,7 @@ class NoisyGenerator(SequenceGenerator):
         self.noise = noise
 
     def generate(self, models: Any, sample: dict[str, Any], **options: Any) -> Any:
-        """Return hypotheses in the order of their noisy scores, with scores without noise."""
+        """Return hypotheses sorted by noisy score. Their scores do not include the noise."""
         ids = sample.get("id")
         if ids is None:  # interactive input: use a hash of the source
             ids = _hash_sources(sample["net_input"]["src_tokens"], self.pad)
@@ -157,13 +157,13 @@ class NoisyGenerator(SequenceGenerator):
 
 
 def _hash_sources(source: Tensor, pad: int) -> Tensor:
-    """Return a hash of each source [batch], independent of its padding."""
+    """Return a hash of each source [batch] that does not depend on padding."""
     real = source != pad
     return (_hash_words(source, real.cumsum(1)) * real).sum(1)
 
 
 def _hash_words(words: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Return a hash of each word and its position [rows, time], to sum over time."""
+    """Return a hash of each word and its position [rows, time]. Callers sum it over time."""
     if positions is None:
         positions = torch.arange(words.size(1), device=words.device)
     return _hash(_hash(positions) + words)

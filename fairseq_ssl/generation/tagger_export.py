@@ -1,4 +1,4 @@
-"""Export of edit taggers to ONNX and to token classifiers of transformers."""
+"""Export edit taggers to ONNX."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.modules.edit_layers import WordSpans
 
 OPSET = 20
-"""Version of the operators of ONNX, the first one with Gelu."""
+"""ONNX operator set version, the first one with Gelu."""
 MAX_BYTES = 2**31 - 2**20
-"""Maximum size of the weights in one file of ONNX."""
+"""Maximum size of the weights in an ONNX file."""
 QUANTIZATIONS = ("float32", "int8")
 
 
@@ -38,13 +38,13 @@ def write_onnx(
     quantization: str = "float32",
     search: CorrectionSearch = DEFAULT,
 ) -> None:
-    """Write the folder of an edit tagger in ONNX format.
+    """Write an edit tagger in ONNX format to a folder.
 
     Args:
         model: an edit tagger in float32, prepared for inference.
-        task: its task, which has the dictionaries.
+        task: the model's task, which contains the dictionaries.
         output: folder to create.
-        quantization: data type of the multiplications, float32 or int8.
+        quantization: data type of matrix multiplications, float32 or int8.
         search: how edits are chosen by default.
     """
     import_optional("onnxscript", "Export to ONNX", "onnx")
@@ -53,7 +53,8 @@ def write_onnx(
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     if weights > MAX_BYTES:
         raise DataError(
-            f"The model has {weights / 1e9:.1f} GB of weights. A file of ONNX has at most 2 GB."
+            f"The weights of the model take {weights / 1e9:.1f} GB, but an ONNX file can hold only "
+            "2 GB. Export a smaller model."
         )
     reads_words = model.subwords is not None
     with atomic_folder(output) as folder:
@@ -63,7 +64,7 @@ def write_onnx(
                 program = _export_graph(model)
                 if quantization == "int8":
                     whole = program.model_proto
-                    whole.graph.ClearField("value_info")  # onnxruntime 1.23 rejects its shapes
+                    whole.graph.ClearField("value_info")  # onnxruntime 1.23 rejects the shapes
                     types = {"op_types_to_quantize": ["MatMul", "Gemm"], "per_channel": True}
                     # Sums of products with 8-bit weights overflow on processors without VNNI.
                     runtime.quantize_dynamic(whole, path, reduce_range=True, **types)
@@ -92,7 +93,7 @@ def write_onnx(
 
 
 def _export_graph(model: Any) -> torch.onnx.ONNXProgram:
-    """Return an edit tagger as a program of ONNX."""
+    """Convert an edit tagger to an ONNX program."""
     inputs = _example(model)
     limit = 2**30
     batch, time, words = (torch.export.Dim(name, max=limit) for name in ("batch", "time", "words"))
@@ -114,7 +115,7 @@ def _export_graph(model: Any) -> torch.onnx.ONNXProgram:
 
 
 def _example(model: Any) -> tuple[Tensor, ...]:
-    """Return sentences as input of the graph, with different sizes of all axes."""
+    """Return example sentences as graph inputs in which each axis has a different size."""
     pad, eos, unknown = (model.special[name] for name in ("pad", "eos", "unk"))
     rows = [[0, *[unknown] * count, eos, *[pad] * (6 - count)] for count in (6, 2, 1)]
     tokens = torch.tensor(rows)
@@ -123,7 +124,7 @@ def _example(model: Any) -> tuple[Tensor, ...]:
 
 @contextmanager
 def quiet(level: int) -> Iterator[None]:
-    """Suppress Python's warnings, and log records up to a level."""
+    """Suppress Python warnings and log records up to a level."""
     before = logging.root.manager.disable
     logging.disable(level)
     try:
@@ -135,7 +136,7 @@ def quiet(level: int) -> Iterator[None]:
 
 
 class TaggerGraph(nn.Module):
-    """An edit tagger with tensors as inputs and outputs, and without branches on their values."""
+    """An edit tagger whose inputs and outputs are tensors, without branches on their values."""
 
     def __init__(self, model: Any) -> None:
         """Wrap an edit tagger that is prepared for inference."""
@@ -148,9 +149,9 @@ class TaggerGraph(nn.Module):
         """Return the fields of `TopEdits`, and the probabilities of all edits [positions, labels].
 
         Args:
-            ids: [batch, time], the input of the encoder, padded on the right.
-            first: [batch, words], as in `SubwordBatch`. None for models that read tokens.
-            counts: [batch, words], as in `SubwordBatch`. None for models that read tokens.
+            ids: [batch, time], the encoder input, padded on the right.
+            first: [batch, words], as in `SubwordBatch`, or None for models that read tokens.
+            counts: [batch, words], as in `SubwordBatch`, or None for models that read tokens.
         """
         model, scores = self.model, self.model.scores
         embeddings = model.encoder.tokens.weight
@@ -177,7 +178,7 @@ class TaggerGraph(nn.Module):
 
 
 def _is_subword(ids: Tensor, first: Tensor, counts: Tensor) -> Tensor:
-    """Return [batch, words, time], 1 where a subword belongs to a word and 0 elsewhere."""
+    """Return a mask [batch, words, time], 1 where a subword belongs to a word and 0 elsewhere."""
     columns = torch.arange(ids.size(1), device=ids.device)
     begins, ends = first.unsqueeze(-1), (first + counts).unsqueeze(-1)
     return ((columns >= begins) & (columns < ends)).float()

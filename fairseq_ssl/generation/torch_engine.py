@@ -1,4 +1,4 @@
-"""Edit taggers run by torch."""
+"""Run edit taggers with PyTorch."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from fairseq_ssl.text.spans import Ids, Spans
 
 
 class TorchEngine(TaggerEngine):
-    """Scores of edit taggers of fairseq.
+    """An engine that scores edits with fairseq models.
 
-    The error probability is the output of the detection head or, without it, 1 minus the
+    The error probability is the output of the detection head or, without this head, 1 minus the
     probability of keep.
     """
 
@@ -29,12 +29,12 @@ class TorchEngine(TaggerEngine):
         weights: Sequence[float] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
-        """Use models, which must have the same token dictionary and edit dictionary.
+        """Use models that have the same token dictionary and edit dictionary.
 
         Args:
             models: the edit taggers.
             dictionary: the token dictionary.
-            weights: a weight for each model. None: equal weights.
+            weights: weight of each model (default: equal weights).
             device: the device of the models.
         """
         super().__init__(models, weights)
@@ -43,7 +43,7 @@ class TorchEngine(TaggerEngine):
 
     @torch.no_grad()
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores of the used positions of windows."""
+        """Return the scores at the used positions of the windows."""
         return top_edits(*self.probabilities(batch.text, batch.used_positions))
 
     def probabilities(self, text: Spans, positions: Ids | None = None) -> list[Tensor]:
@@ -51,7 +51,7 @@ class TorchEngine(TaggerEngine):
 
         Args:
             text: sentences, each with <s>.
-            positions: indices of the positions to return. None: all positions.
+            positions: indices of the positions to return (default: all).
         """
         tokens = torch.from_numpy(pad_sentences(text, self.dictionary)).to(self.device)
         lengths = torch.from_numpy(text.lengths + 1).to(self.device)
@@ -61,7 +61,7 @@ class TorchEngine(TaggerEngine):
     def _call_model(
         self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the probabilities of the edits, and of any edit."""
+        """Return the probability of each edit, and the probability of an error."""
         logits = model(src_tokens=tokens, src_lengths=lengths)
         parts = (part if part is None or which is None else part[which] for part in logits)
         return edit_probabilities(*parts)

@@ -406,9 +406,9 @@ class LineFormat:
             if text
         ]
         last = before[-1:]
-        is_apart = not last or last.isspace() or UNSPACED.search(last + edit.target[:1])
-        space = " " if edit.start == edit.end and not is_apart else ""
-        return space + "".join(marks)
+        if edit.start == edit.end and not UNSPACED.search(last + edit.target[:1]):
+            marks.insert(len(marks) if not last or last.isspace() else 0, " ")
+        return "".join(marks)
 
 
 def _explanation(edit: Edit) -> str:

@@ -1,4 +1,4 @@
-"""Reading of files in blocks of lines, and of parallel files by line."""
+"""Readers of files in blocks of lines, and of parallel files line by line."""
 
 from __future__ import annotations
 
@@ -33,29 +33,31 @@ BLOCK_SIZE = 2**18
 
 @dataclass(frozen=True)
 class Span:
-    """Lines of a file, or of parallel files: all of them, or those between two offsets.
+    """All lines of a file or of parallel files, or the lines between two offsets.
 
-    The lines of the first file are those that begin at its start or later, and before `end`.
+    A line of the first file is in the span if it begins at or after its start and before `end`.
     """
 
     paths: tuple[Path | None, ...]
     """File of each side; None for stdin, or for a text in memory."""
     file: int = 0
-    """Index of the files in their texts."""
+    """Index of the file within each text."""
     starts: tuple[int, ...] = ()
-    """Offset of the start in each decompressed file, in bytes (default: 0).
+    """Offset of the start of the span in each decompressed file, in bytes (default: 0).
 
-    Those of parallel files are the starts of lines.
+    In parallel files, each offset is the start of a line.
     """
     end: int | None = None
-    """Offset in the first file, a multiple of the block size or the start of a line (None: its
-    end)."""
+    """Offset of the end in the first file: a multiple of the block size or the start of a line.
+
+    None stands for the end of the file.
+    """
     before: int | None = 0
-    """Number of lines of the files before the span, None if unknown."""
+    """Number of lines before the span in each file; None if unknown."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the files in messages."""
+        """Names of the files, for messages."""
         return tuple("stdin" if path is None else str(path) for path in self.paths)
 
 
@@ -63,8 +65,8 @@ class Span:
 class Block:
     """The lines of a span that begin between two multiples of the block size in the first file.
 
-    All readers of a file therefore get the same blocks, and each line is in one block. `side` is
-    the index of one of the parallel files.
+    All readers of a file therefore get the same blocks, and each line is in exactly one block. In
+    the methods, `side` is the index of one of the parallel files.
     """
 
     span: Span
@@ -75,18 +77,18 @@ class Block:
     data: tuple[bytes, ...]
     """Bytes of the lines of each side."""
     first: int = 0
-    """Number of lines of the span before the block."""
+    """Number of lines of the span that precede the block."""
     fraction: float = 0.0
-    """Fraction of the span that is read after this block, 0 to 1; 0 if unknown."""
+    """Fraction of the span that has been read at the end of the block, 0 to 1; 0 if unknown."""
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """Offset after the block in each file, in bytes."""
+        """Offset of the end of the block in each file, in bytes."""
         return tuple(start + len(data) for start, data in zip(self.starts, self.data, strict=True))
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Numbers for random seeds, which are different for each block of a text."""
+        """Numbers for random seeds, different for each block of a text."""
         return self.number, self.span.file
 
     @property
@@ -95,7 +97,7 @@ class Block:
         return self.data[0].removesuffix(b"\n").count(b"\n") + 1
 
     def place(self, index: int, side: int = 0) -> str:
-        """Return ``FILE:LINE`` of the line with an index in the block."""
+        """Return ``FILE:LINE`` for the line with this index in the block."""
         path, start, before = self.span.paths[side], self.starts[side], self.span.before
         number = 1 + index
         if before is not None:
@@ -124,7 +126,7 @@ class Block:
             raise utf8_error(place, data, error.start) from None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs of a line of the first file and a line of the second one."""
+        """Yield the pairs of lines of the first and the second file."""
         return zip(self.lines(0), self.lines(1), strict=True)
 
 
@@ -191,7 +193,7 @@ def _unequal(span: Span, lines: int, ended: int, longer: int) -> DataError:
 
 
 def seek_line(file: IO[bytes], position: int) -> int:
-    """Seek to the first line that begins at an offset or later. Return its offset."""
+    """Seek to the first line that begins at or after a position. Return its offset."""
     if position == 0:
         return 0
     file.seek(position - 1)
@@ -206,7 +208,7 @@ def fraction_read(file: Any, begun: float = 0.0) -> float:
 
     Args:
         file: binary file
-        begun: fraction of the file before the first block, which does not count
+        begun: fraction of the file before the first block, which is not counted
     """
     raw = file_on_disk(file)
     try:
@@ -222,12 +224,12 @@ def fraction_read(file: Any, begun: float = 0.0) -> float:
 def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     """Split the files of a span into spans of about `part` bytes of the first file.
 
-    A single file is not read. Of parallel files, the lines are counted. Compressed files, and files
-    whose text is converted, are not split.
+    A single file is not read, but the lines of parallel files are counted. Compressed files, and
+    files that `unix_text` converts, are not split.
 
     Args:
         span: whole files
-        part: size of a span in bytes, which is rounded to blocks
+        part: size of a span in bytes, rounded down to a multiple of the block size
         size: block size in bytes (default: `BLOCK_SIZE`)
     """
     size = size or BLOCK_SIZE
@@ -254,7 +256,7 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
 
 
 def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
-    """Yield one tuple of lines per line number. Raise DataError if a file has fewer lines."""
+    """Yield a tuple of lines for each line number. Raise DataError if a file has fewer lines."""
     readers = [read_lines(path) for path in paths]
     for number, row in enumerate(zip_longest(*readers)):
         if None in row:
@@ -265,7 +267,7 @@ def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
 
 
 def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataError:
-    """Return the error of parallel files of which one ends after `lines` lines."""
+    """Return the error for parallel files if one of them ends after `lines` lines."""
     return DataError(
         f"{ended} ends after line {lines}, but {longer} has more lines. Both must have the same "
         f"number of lines.{m2_hint(ended, longer)}"
@@ -286,18 +288,21 @@ def m2_hint(*paths: str | Path) -> str:
 def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dict[str, Any]]:
     """Yield the lines of a text file as rows for an engine such as Ray Data.
 
-    A row has the line as `text`, the number of its `block`, and its index `line` in the block,
-    which are the arguments of `noise.LineNoise`.
+    A row contains the line (`text`), the index of its block (`block`) and its index in the block
+    (`line`), which are the arguments of `noise.LineNoise`.
 
     Args:
         path: text file
         shard: index of the shard to read, from 1, and number of shards. Compressed files and files
-            with Windows line ends have one shard.
+            with Windows line ends cannot be split into shards.
     """
     span = Span((as_path(path),))
     if shard != (1, 1):
         if not is_splittable(as_path(path)):
-            raise UsageError(f"{path} is compressed or converted, and cannot have shards.")
+            raise UsageError(
+                f"{path} cannot be split into shards. Expected an uncompressed UTF-8 file with "
+                "Unix line ends."
+            )
         parts = split_files(span, 1)
         first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))
         if first == after:
@@ -309,7 +314,7 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
 
 
 def is_splittable(path: Path) -> bool:
-    """Return True for a file that is not compressed, and whose text needs no conversion."""
+    """Return True for a file that is not compressed and that `unix_text` does not convert."""
     if path.suffix in COMPRESSIONS or is_device(path):
         return False
     with open_text(path) as file:

@@ -28,7 +28,7 @@ class Corpus:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the sides in messages."""
+        """Names of the sides, for messages."""
         return Span(self.texts).names
 
     @property
@@ -38,7 +38,7 @@ class Corpus:
 
     @property
     def is_stdin(self) -> bool:
-        """True if the text can be read only once, and not from a position."""
+        """True if a side is stdin, which can be read only once and from its beginning."""
         return None in self.texts
 
     @property
@@ -68,7 +68,7 @@ class Corpus:
         return [span for spans in executor.imap(split, self.spans()) for span in spans]
 
     def blocks(self, after: Span | None = None) -> Iterator[Block]:
-        """Yield all blocks, or those of the rest of a file from `after` on."""
+        """Yield all blocks, or the blocks from the beginning of the span `after` on."""
         for span in self.spans():
             if after is None or span.file > after.file:
                 yield from span_blocks(span, self.block_size)

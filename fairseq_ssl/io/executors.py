@@ -38,7 +38,7 @@ LIBRARY_WARNINGS = (
     r"\s*'.*' is validated against ConfigStore",
     r"\s*The strict flag in the compose API",
 )
-"""Regular expressions of deprecation warnings of PyTorch and Hydra about fairseq's code."""
+"""Regular expressions that match deprecation warnings of PyTorch and Hydra about fairseq."""
 
 
 def silence_library_warnings() -> None:
@@ -120,7 +120,7 @@ Initializer = Callable[[], object]
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Executor with processes of this machine.
+    """Executor that uses processes on this machine.
 
     With one job, or for a single item, it uses the calling process.
     """
@@ -170,7 +170,7 @@ class LocalExecutor:
             hint = " In a script, call this function below `if __name__ == '__main__':`." * is_first
             raise DataError(
                 "A worker process was killed, possibly because memory was full. Run the same "
-                f"command again. Use fewer `jobs` to need less memory.{hint}"
+                f"command again, with fewer `jobs` if it needs too much memory.{hint}"
             ) from None
         finally:
             # Without waiting, Python 3.10 can deadlock: its manager thread waits for its own lock
@@ -179,7 +179,7 @@ class LocalExecutor:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return the context for new processes: fork, which is fast, or spawn with other threads.
+    """Return the context for new processes: fork, which is fast, or spawn if there are threads.
 
     A forked process would wait forever for a lock that another thread holds.
     """
@@ -224,16 +224,16 @@ def _call(item: Any) -> Any:
 
 
 CONNECT = 10
-"""Max seconds until the machine of an address answers."""
+"""Max time in seconds until the machine at an address answers."""
 RETRIES = 20
 """Max number of retries of an item whose machine is lost."""
 
 
 @dataclass(frozen=True)
 class RayExecutor:
-    """Executor on all machines of a Ray cluster.
+    """Executor that uses all machines of a Ray cluster.
 
-    This package must be installed on all machines. Items of a lost machine are processed again
+    This package must be installed on all machines. The items of a lost machine are processed again
     on other machines.
     """
 
@@ -284,12 +284,14 @@ class RayExecutor:
                 own = {"include_dashboard": False} if address == "local" else {}
                 ray.init(address, log_to_driver=False, configure_logging=False, **own)
         except (OSError, ValueError, RuntimeError) as error:
-            raise DataError(f"The Ray cluster at {address} cannot be reached: {error}") from None
+            raise DataError(
+                f"The Ray cluster at {address} cannot be reached: {error}. Check the address."
+            ) from None
         return ray
 
 
 def _check_port(address: str) -> None:
-    """Raise OSError if nothing answers at an address HOST:PORT, for which Ray waits minutes."""
+    """Raise OSError if nothing answers at HOST:PORT. Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=CONNECT).close()
@@ -312,5 +314,5 @@ def _call_remote(version: str, folder: str, sent: bytes, item: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _unpickled(sent: bytes) -> Any:
-    """Return the function of a worker process, which keeps it for its next items."""
+    """Return the unpickled function. A worker process keeps it for its next items."""
     return pickle.loads(sent)

@@ -46,7 +46,7 @@ def content_digest(*paths: str | Path) -> str:
 
 @lru_cache
 def _digest_of(*files: tuple[Any, ...]) -> str:
-    """Return a digest of the contents of files, which are read once while they do not change."""
+    """Return a digest of the contents of files. Files that have not changed are not read again."""
     return checksum(*(path for path, *_ in files))[:16]
 
 
@@ -61,9 +61,9 @@ def checksum(*paths: Path, new: Callable[[], Any] = hashlib.sha256) -> str:
 
 
 def data_params(folder: str | Path | None) -> dict[str, Any]:
-    """Return a data folder and a digest of each of its dictionaries, as parameters of a job.
+    """Return a data folder and the digests of its dictionaries, as parameters of a job.
 
-    Dictionaries that fairseq-preprocess writes again without a change have the same digests.
+    The digests stay the same if fairseq-preprocess writes the same dictionaries again.
     """
     paths = sorted(Path(folder).glob("dict.*")) if folder else []
     digests = {path.name: content_digest(path) for path in paths}

@@ -1,4 +1,4 @@
-"""Checks of the paths of jobs, and reports of their progress."""
+"""Path checks and progress reports for jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairseq_ssl.io.remote import as_path
 from fairseq_ssl.io.text_files import is_glob, optional_path
 
 Fingerprints = tuple[int, ...]
-"""Sizes and times of files. As part of a cache key, they let changed files be read again."""
+"""Sizes and modification times of files, as part of a cache key."""
 
 Item = TypeVar("Item")
 
@@ -21,12 +21,12 @@ Item = TypeVar("Item")
 class Progress(Protocol):
     """Progress callback of a task."""
 
-    def __call__(self, count: int, share: float | None = None, note: str = "") -> None:
+    def __call__(self, count: int, fraction: float | None = None, note: str = "") -> None:
         """Report progress.
 
         Args:
             count: number of units done since the last call
-            share: share of the task that is done, 0 to 1, if the total is unknown
+            fraction: fraction of the task that is done, 0 to 1, if the total is unknown
             note: text to show, such as a score
         """
 
@@ -46,7 +46,7 @@ class ProgressFactory(Protocol):
 
 def silent_progress(task: str, unit: str, total: int | None = None) -> Progress:
     """Return a progress function that reports nothing."""
-    return lambda count, share=None, note="": None
+    return lambda count, fraction=None, note="": None
 
 
 def counted(items: Iterable[Item], report: Progress) -> Iterator[Item]:
@@ -82,7 +82,9 @@ def check_new(path: Path, overwrite: bool) -> None:
 def check_read_twice(path: str | Path) -> None:
     """Raise UsageError if an input that is opened more than once is a pipe or a device."""
     if is_device(as_path(path)):
-        raise UsageError(f"{path} is a device or a pipe. Expected a file, which is read twice.")
+        raise UsageError(
+            f"{path} is a device or a pipe. Expected a file, because it is read twice."
+        )
 
 
 def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
@@ -114,5 +116,5 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:
-    """Return the sizes and the times of files and folders. None is skipped."""
+    """Return the sizes and modification times of files and folders. None is skipped."""
     return tuple(part for path in paths if path is not None for part in file_fingerprint(path))

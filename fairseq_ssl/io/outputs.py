@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from fairseq_ssl.signature import Signature
 
 BUSY = (errno.EACCES, errno.EAGAIN)
-"""Error numbers of locking a file that another process has locked."""
+"""Error numbers raised if another process has locked a file."""
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-"""Error numbers of locking on file systems without locks, such as some network file systems."""
+"""Error numbers raised by file systems without locks, such as some network file systems."""
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""Error numbers of writing to a full disk."""
+"""Error numbers raised if a disk or a quota is full."""
 AGAIN = "Set `overwrite` to start again."
 POLL = 0.05
-"""Interval in seconds of checking a lock that another thread holds."""
+"""Time in seconds between two checks of a lock that another thread holds."""
 DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
 """Folders of devices and of links to pipes and open files."""
 
 _held: dict[Path, int] = {}
-"""Outputs locked by this process, with the id of the thread. File locks are per process."""
+"""Outputs locked by this process, with the id of the locking thread. File locks are per process."""
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def atomic_path(output: Path, suffix: str = "") -> Iterator[Path]:
 
     Args:
         output: output file; devices and pipes are written directly
-        suffix: end of the output's name that the temporary name must have, too, such as ``.gz``
+        suffix: suffix of `output` that the temporary name must also have, such as ``.gz``
     """
     if is_device(output):
         with write_errors(output):
@@ -120,7 +120,7 @@ def write_errors(output: Path) -> Iterator[None]:
 
 
 def output_error(output: Path, error: OSError) -> OutputError:
-    """Return the error of an output that cannot be written. Name the folder if its disk is full."""
+    """Return the error for an output that cannot be written. Name the folder of a full disk."""
     reason = error.strerror or str(error)
     shown = (str(output), None)
     if error.filename not in shown and ".tmp" not in Path(str(error.filename)).name:
@@ -155,15 +155,15 @@ def _check_signature(output: Path) -> None:
     with suppress(OSError), beside.open("rb") as file:
         if not re.match(rb'\{\s*"(method|signature)": ', file.read(100)):
             raise UsageError(
-                f"{beside} would be replaced, and was not written by fairseq-ssl. Rename it, or "
+                f"{beside} would be replaced, but was not written by fairseq-ssl. Rename it, or "
                 "choose another output."
             )
 
 
 def write_signature(signature: Signature, path: Path) -> Path:
-    """Write a signature as JSON to `path` plus the suffix ``.json``. Return the new path.
+    """Write the signature of an output to its path with ``.json`` appended. Return this path.
 
-    A device or a pipe gets no signature.
+    Nothing is written for a device or a pipe.
     """
     beside = signature_path(path)
     if not is_device(path):
@@ -174,7 +174,7 @@ def write_signature(signature: Signature, path: Path) -> Path:
 
 
 def signature_path(output: Path) -> Path:
-    """Return the path of the signature of an output."""
+    """Return the path of an output's signature."""
     named = output if output.name else real_path(output)
     return named.with_name(f"{named.name}.json")
 
@@ -187,7 +187,7 @@ def _locked(output: Path, lock: Path, wait: bool) -> int:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
             if os.fstat(descriptor).st_size:
                 os.close(descriptor)
-                raise UsageError(f"{lock} is not a lock. Rename it, or choose another output.")
+                raise UsageError(f"{lock} is not a lock file. Rename it, or choose another output.")
             try:
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             except OSError as error:
@@ -211,7 +211,10 @@ def _busy(output: Path) -> UsageError:
 
 @contextmanager
 def atomic_lines(output: str | Path) -> Iterator[TextIO]:
-    """Yield an open text file that is renamed to `output` at the end, compressed by suffix."""
+    """Yield a text file to write, which is renamed to `output` at the end.
+
+    It is compressed if the suffix of `output` is in `COMPRESSIONS`.
+    """
     output = as_path(output)
     suffix = output.suffix if output.suffix in COMPRESSIONS else ""
     with atomic_path(output, suffix) as temporary, line_writer(temporary) as file:
@@ -275,15 +278,18 @@ def build_once(
 
 
 PAUSE = 5.0
-"""Min seconds between two saves of the state. A killed run loses the work after the last save."""
+"""Min time in seconds between two saves of the state.
+
+A killed run loses the work that it did after the last save.
+"""
 
 
 class ResumableFiles:
     """Output files that are written together, with a state for resuming an interrupted run.
 
-    The files have ``.tmp`` appended to their names until they are complete. A journal, the first
-    file's name with ``.progress`` appended, has the saved size of each file and the state. Bytes
-    after the saved size are truncated when a run resumes.
+    The files have ``.tmp`` appended to their names until they are complete. The journal, named like
+    the first file with ``.progress`` appended, stores the state and the size of each file. When a
+    run resumes, it truncates the files to these sizes.
     """
 
     def __init__(self, paths: Sequence[Path], task: Mapping[str, Any], afresh: bool) -> None:
@@ -292,7 +298,7 @@ class ResumableFiles:
         Args:
             paths: output files
             task: parameters that must equal those of the interrupted run, as JSON types
-            afresh: delete the files of an interrupted run instead of resuming
+            afresh: delete the files of an interrupted run instead of resuming it
         """
         self.paths = list(paths)
         self.task = json.loads(json_text({**task, "files": [path.name for path in paths]}))
@@ -316,7 +322,7 @@ class ResumableFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files. Unless finished, save the state, or delete the files without a state."""
+        """Close the files. If unfinished, save the state, or delete the files if there is none."""
         failed = self.current
         with suppress(OSError), self._open:
             if not self._finished:
@@ -331,7 +337,7 @@ class ResumableFiles:
         self.current = failed
 
     def append(self, chunks: Sequence[bytes], state: Mapping[str, Any]) -> None:
-        """Append bytes to each file. `state`, JSON types, is for resuming after them."""
+        """Append bytes to each file. `state` (JSON types) lets a run resume after these bytes."""
         for path, file, chunk in zip(self.paths, self._files, chunks, strict=True):
             self.current = path
             file.write(chunk)
@@ -405,7 +411,7 @@ class ResumableFiles:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the path of a file while it is written, next to the file that a link points to."""
+    """Return the path of an unfinished output, next to the file that a link points to."""
     target = real_path(path)
     return target.with_name(f"{target.name}.tmp")
 

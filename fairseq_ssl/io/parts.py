@@ -1,4 +1,4 @@
-"""Folders of parts that workers write, with a manifest, and jobs in stages that resume by part."""
+"""Folders of parts with a manifest, which workers write in stages that can be resumed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 PLAN = "job.json"
 EXAMPLES = 3
-"""Max number of examples of a kind."""
+"""Max number of examples per kind."""
 Record = dict[str, Any]
 """The files and the counts of a finished item of a stage, as JSON types."""
 
@@ -49,9 +49,9 @@ class PartFolder:
     shard: tuple[int, int] = (1, 1)
     """(i, n): write only the i-th of n shares of the parts. All shards write into one folder."""
     part_size: int | None = None
-    """Size of the input of a part in bytes, decompressed (default: depends on the job).
+    """Size of the input of a part in bytes (default: depends on the job).
 
-    A compressed input file is one part.
+    A compressed input file becomes a single part.
     """
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class PartFolder:
 
 @dataclass
 class Tally:
-    """Counts of a text, and examples of its lines, which are merged in the order of the text."""
+    """Counts of a text and examples of its lines, merged in the order of the text."""
 
     counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
@@ -74,7 +74,7 @@ class Tally:
     def add(
         self, counts: Mapping[str, int], examples: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> None:
-        """Add the counts of the next lines, and examples with line numbers from 1 in them."""
+        """Add the counts and the examples of the next lines, which are numbered from 1."""
         before = self.counts["lines"]
         for name, found in examples.items():
             kept = self.examples.setdefault(name, [])
@@ -98,7 +98,7 @@ class BlockResult:
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """See `Tally.examples`. Lines are numbered from 1 in the block."""
     keys: Any = None
-    """Values for `TextJob.in_order`, which needs all blocks."""
+    """Values for `TextJob.in_order`, which gets the results of all blocks."""
 
 
 BlockFunction = Callable[[Block], BlockResult]
@@ -109,7 +109,7 @@ part_digest = partial(hashlib.blake2b, digest_size=16)
 
 
 class PartFile:
-    """A file that is written to a temporary path, with its digest."""
+    """Writer of a part, which counts its lines and bytes and computes its digest."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file, self._name = file, name
@@ -118,14 +118,14 @@ class PartFile:
         self.bytes = self.lines = 0
 
     def write(self, data: bytes) -> None:
-        """Append bytes, compressed if the name has such a suffix."""
+        """Append bytes, compressed if the suffix of the name is in `COMPRESSIONS`."""
         if not data:
             return
         self.lines += data.count(b"\n")
         self._append(compress_chunk(data, self._suffix))
 
     def close(self) -> None:
-        """Complete a compressed file, which is never empty."""
+        """Complete the file. A compressed file is not empty, even without lines."""
         if not self.bytes and self._suffix in COMPRESSIONS:
             self._append(compress_chunk(b"", self._suffix))
 
@@ -142,9 +142,9 @@ class PartFile:
 
 @contextmanager
 def new_file(folder: Path, name: str) -> Iterator[IO[bytes]]:
-    """Yield a new file, and rename it to `name` in a folder, or upload it, at the end.
+    """Yield a new file. At the end, rename it to `name` in a folder, or upload it.
 
-    Several workers can write the same file: each has a temporary file of its own.
+    Several workers can write the same file, because each has its own temporary file.
     """
     target = folder / name
     with ExitStack() as stack:
@@ -170,7 +170,7 @@ def write_json(content: Any, folder: Path, name: str) -> None:
 
 @contextmanager
 def part_file(folder: Path, name: str) -> Iterator[PartFile]:
-    """Yield a part, which gets its name at the end."""
+    """Yield the writer of a part, which is renamed to `name` at the end."""
     with new_file(folder, name) as file:
         part = PartFile(file, name)
         yield part
@@ -178,7 +178,7 @@ def part_file(folder: Path, name: str) -> Iterator[PartFile]:
 
 
 def matches(folders: Sequence[Path], record: Record) -> bool:
-    """Return True if the files of a record exist and have its sizes and digests."""
+    """Return True if the files of a record exist and their sizes and digests match it."""
     for folder, file in zip(folders, record["files"], strict=False):  # some stages write one file
         path = folder / file["name"]
         if not path.is_file() or path.stat().st_size != file["bytes"]:
@@ -189,8 +189,10 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
 
 
 PartResults = Callable[[int, Any], Iterator[BlockResult]]
-"""Picklable function from the index and the lines of a part, or from an item of another stage, to
-the results of its blocks."""
+"""Picklable function that yields the results of the blocks of a part, given its index and span.
+
+In other stages, it gets the index and an item of the stage.
+"""
 
 
 def map_blocks(
@@ -207,10 +209,10 @@ class PartWriter:
     results: PartResults
     folders: tuple[Path, ...]
     stage: str = "part"
-    """Name of a stage. Parts are in the folders, and files of other stages in their `JOB`."""
+    """Name of the stage. Files of stages before ``part`` are in the subfolder `JOB`."""
 
     def __call__(self, index: int, item: Any) -> Record:
-        """Write the files of a part, or of an item of another stage."""
+        """Write the files of a part or of an item of another stage. Return their record."""
         tally = Tally()
         with ExitStack() as stack:
             files = [
@@ -236,7 +238,7 @@ def _make_recorded(
     stage: str,
     numbered: tuple[int, Any],
 ) -> Record:
-    """Make an item of a stage, unless its record matches its files. Return the record."""
+    """Process an item of a stage, unless its files match its record. Return the record."""
     index, item = numbered
     name = record_file(stage, index)
     with suppress(DataError, LookupError, TypeError):
@@ -249,12 +251,12 @@ def _make_recorded(
 
 
 def stage_file(stage: str, index: int) -> str:
-    """Return the name of the file of an item of a stage before ``part``."""
+    """Return the file name of an item in a stage before ``part``."""
     return f"{JOB}/{stage}-{index:05d}"
 
 
 def record_file(stage: str, index: int) -> str:
-    """Return the name of the record of an item of a stage."""
+    """Return the file name of an item's record."""
     return f"{stage_file(stage, index)}.json"
 
 
@@ -268,10 +270,10 @@ def _delete_parts(folder: Path) -> None:
 class JobFolder:
     """The folders of parts that a job writes, one for each output, and its unfinished stages.
 
-    The subfolder `JOB` of the first folder has the plan of the job, with its parameters, and a
-    record of each finished item of each stage. A run makes only items whose record is missing or
-    does not match their files. Shards of a job share the folders: a stage begins when the previous
-    stage is complete in all shards, and the shard that ends last writes the manifests.
+    The subfolder `JOB` of the first folder contains the plan of the job, with its parameters, and a
+    record of each finished item of each stage. A run skips an item if its files match its record.
+    Shards of a job share the folders: a stage begins when all shards have finished the previous
+    stage, and the shard that ends last writes the manifests.
     """
 
     def __init__(
@@ -319,7 +321,7 @@ class JobFolder:
                 continue
             stored = read_json(folder / name)
             if not isinstance(stored, dict):
-                raise DataError(f"{folder / name} is not a {name}. {AGAIN}")
+                raise DataError(f"{folder / name} is damaged. Expected a JSON object. {AGAIN}")
             if any(stored.get(key) != value for key, value in self.params.items()):
                 raise UsageError(
                     f"{folder} was written with different settings or another input: "
@@ -329,7 +331,7 @@ class JobFolder:
         return is_complete
 
     def discard_plan(self) -> None:
-        """Delete the plan if no item is finished, so that other settings can follow."""
+        """Delete the plan if no item is finished, so that the next run can have other settings."""
         files = [*(self.first / JOB).glob("*.json"), *self.first.glob("*.json")]
         if self.shard == (1, 1) and all(path.name == PLAN for path in files):
             for folder in self.folders:
@@ -338,7 +340,7 @@ class JobFolder:
                     folder.rmdir()
 
     def plan(self, make: Callable[[], list[Span]]) -> list[Span]:
-        """Return the parts of the job, made once by the first of its shards."""
+        """Return the parts of the job. The first shard calls `make` and stores the result."""
         path = self.first / JOB / PLAN
         if not path.exists():
             spans = make()
@@ -362,14 +364,14 @@ class JobFolder:
         executor: Executor,
         indices: Iterable[int] | None = None,
     ) -> Iterator[Record]:
-        """Make items of a stage. Yield their records in order.
+        """Process items of a stage. Yield their records in order.
 
         Args:
             stage: name of the stage
             items: all items of the stage
-            make: picklable function from the index and the item to its record
+            make: picklable function that gets an index and its item, and returns the record
             executor: executor of the items
-            indices: indices of the items to make (default: those of this shard)
+            indices: indices of the items to process (default: the items of this shard)
         """
         indices = self.share(len(items)) if indices is None else indices
         work = partial(_make_recorded, make, self.folders, stage)
@@ -381,7 +383,7 @@ class JobFolder:
         return range(count * (index - 1) // total, count * index // total)
 
     def records(self, stage: str, count: int) -> Iterator[Record] | None:
-        """Return the records of all items of a stage; None, with a message, if some are missing."""
+        """Return the records of all items of a stage; None, and log a message, if some lack."""
         names = [record_file(stage, index) for index in range(count)]
         present = {path.name for path in (self.first / JOB).iterdir()}
         missing = sum(Path(name).name not in present for name in names)
@@ -402,11 +404,11 @@ class JobFolder:
         wrong = [index for index, fit in enumerate(fits) if not fit]
         if wrong:
             names = ", ".join(records[index]["files"][0]["name"] for index in wrong)
-            logger.warning("%s: writing parts again that do not match: %s", self.first, names)
+            logger.warning("%s: rewriting parts that do not match: %s", self.first, names)
         return wrong
 
     def replace_parts(self, again: Mapping[int, Record]) -> None:
-        """Write the manifests with the records of parts that were made again."""
+        """Update the manifests with the records of rewritten parts."""
         for number, folder in enumerate(self.folders):
             content = read_json(folder / MANIFEST)
             for index, record in again.items():
@@ -415,7 +417,7 @@ class JobFolder:
             delete_folder(folder / JOB)
 
     def finish(self, signature: Signature, records: Sequence[Record]) -> None:
-        """Write the manifest of each folder, that of the first folder last."""
+        """Write the manifest of each folder. The first folder is the last to get one."""
         for number in reversed(range(len(self.folders))):
             parts = [record["files"][number] for record in records]
             content = {**self.params, **signature.content(), "parts": parts}

@@ -1,6 +1,6 @@
-"""Paths of object stores and remote file systems, which the package fsspec opens.
+"""Paths in object stores and remote file systems, opened with the package fsspec.
 
-Store errors of all fsspec packages become `OSError`, as those of local paths.
+Errors of the stores become `OSError`, as with local paths.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from fairseq_ssl.errors import DataError, FairseqSslError, first_line, import_op
 
 URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 READ_AHEAD = 2**22
-"""Bytes of a request while a file is read. The default of s3fs would use 50 MiB per open file."""
+"""Size of a read request in bytes. The default of s3fs would use 50 MiB per open file."""
 OBJECT_STORES = ("abfs", "abfss", "az", "gcs", "gs", "memory", "s3", "s3a")
-"""Schemes of stores in which an object appears when it is complete."""
+"""URL schemes of stores in which an object appears only when it is complete."""
 TIMES = ("LastModified", "mtime", "modified", "created")
-"""Names that stores have for the modification time."""
+"""Names of the modification time in different stores."""
 RETRIES = {"mode": "standard", "total_max_attempts": 10}
-"""Retries of requests to S3, unless the user's configuration of fsspec or botocore has others."""
+"""Retry settings for S3, unless the user's configuration of fsspec or botocore contains others."""
 ATTEMPTS = "AWS_MAX_ATTEMPTS"
-"""Environment variable of botocore."""
+"""Environment variable that configures the number of attempts of botocore."""
 TRANSFERS = 10
-"""Number of attempts of s3fs to read a body, whose connections can be cut."""
+"""Max number of attempts of s3fs to read an object if the connection breaks."""
 ERRORS = {
     FileNotFoundError: errno.ENOENT,
     PermissionError: errno.EACCES,
@@ -42,7 +42,7 @@ ERRORS = {
 
 
 def as_path(value: str | Path) -> Path:
-    """Return a path, a `RemotePath` for a URL such as ``s3://bucket/key``."""
+    """Return a `Path`, or a `RemotePath` for a URL such as ``s3://bucket/key``."""
     if isinstance(value, RemotePath):
         return value
     url = URL.match(os.fspath(value))
@@ -57,10 +57,10 @@ def as_path(value: str | Path) -> Path:
 
 
 class RemotePath(PosixPath):
-    """Path of a file or a folder that fsspec opens, written as a URL.
+    """URL of a file or a folder that fsspec opens.
 
-    It can be read like a local path. It is written at once, with `write_bytes` or `upload`, so
-    that another process never reads a part of a file.
+    A file is read like a local file. It is written at once, with `write_bytes` or `upload`, so that
+    other processes never read an incomplete file.
     """
 
     def __str__(self) -> str:
@@ -68,7 +68,7 @@ class RemotePath(PosixPath):
 
     def __fspath__(self) -> str:
         """Raise DataError. Functions that need a local file call this."""
-        raise DataError(f"{self} is a URL. Expected a local path: only texts are read from URLs.")
+        raise DataError(f"{self} is a URL. Expected a local path. Only texts are read from URLs.")
 
     def absolute(self) -> RemotePath:
         """Return the path, which is absolute."""
@@ -88,7 +88,9 @@ class RemotePath(PosixPath):
     ) -> Any:
         """Open the file for reading, as `Path.open` does."""
         if mode not in ("r", "rt", "rb"):
-            raise io.UnsupportedOperation(f"{self} opens for reading only. Upload a local file.")
+            raise io.UnsupportedOperation(
+                f"{self} can only be opened for reading. Write a local file and upload it."
+            )
         store, key = self._store()
         with _store_errors(self):
             opened = store.open(key, "rb", block_size=READ_AHEAD)
@@ -113,11 +115,11 @@ class RemotePath(PosixPath):
         return stat.S_ISREG(self._mode())
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True for a folder, or the beginning of names that continue with a slash."""
+        """Return True for a folder, or for a prefix of names that continue with a slash."""
         return stat.S_ISDIR(self._mode())
 
     def _mode(self) -> int:
-        """Return the kind of the file or folder, 0 if it does not exist."""
+        """Return the mode of the file or folder, or 0 if it does not exist."""
         try:
             return self.stat().st_mode
         except FileNotFoundError:
@@ -173,10 +175,10 @@ class RemotePath(PosixPath):
 
 
 def upload(local: Path, target: Path) -> None:
-    """Move a complete local file to its path, so that there is never a part of it.
+    """Move a complete local file to a path, so that the target is never incomplete.
 
     Args:
-        local: file, on the file system of a local target
+        local: file, on the same file system as a local target
         target: local path or URL
     """
     if not isinstance(target, RemotePath):
@@ -192,7 +194,7 @@ def upload(local: Path, target: Path) -> None:
             store.mv(f"{key}.tmp", key)
         size, expected = store.info(key)["size"], local.stat().st_size
         if size != expected:
-            raise OSError(f"{size} of {expected} bytes were written")
+            raise OSError(f"only {size} of {expected} bytes were written")
     local.unlink()
 
 
@@ -224,7 +226,7 @@ def list_files(folder: Path) -> dict[str, os.stat_result]:
 
 
 class CheckedFile(io.RawIOBase):
-    """Reader that converts errors of its own file, not those of its caller.
+    """Reader that converts the errors of a file, but not the errors of its caller.
 
     Args:
         fileobj: binary file

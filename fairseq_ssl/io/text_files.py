@@ -1,4 +1,4 @@
-"""Reading and writing of plain or compressed texts, and parsing of untrusted JSON.
+"""Functions that read and write plain or compressed texts and parse untrusted JSON.
 
 A text is a file, a glob, or a folder of parts, on this machine or in a store; see `text_files`.
 Byte-order marks and Windows line ends are removed from all text.
@@ -41,7 +41,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 BUFFER = 2**16
 """Buffer size of readers in bytes."""
 ZSTD_INPUT = 2**12
-"""Bytes of a .zst file that are decompressed at a time, to at most 2**27 bytes."""
+"""Number of bytes of a .zst file that are decompressed at a time, to at most 2**27 bytes."""
 MANIFEST = "manifest.json"
 """Name of the file that lists the parts of a complete folder."""
 JOB = "_job"
@@ -64,14 +64,14 @@ def path_list(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = ()) -> None:
-    """Convert fields of a frozen dataclass to `Path` objects. Paths can be None, also in lists.
+    """Convert fields of a frozen dataclass to `Path` objects. Paths can be None, even in lists.
 
-    Fields that are numbers of numpy become numbers of Python, which fairseq's options need.
+    numpy numbers become Python numbers, which fairseq's options require.
 
     Args:
         config: dataclass
-        paths: names of fields that are paths
-        lists: names of fields that are lists of paths, which become tuples
+        paths: names of the fields that are paths
+        lists: names of the fields that are lists of paths, which become tuples
     """
     for name in paths:
         object.__setattr__(config, name, optional_path(getattr(config, name)))
@@ -84,7 +84,7 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
 
 
 def checked_lines(lines: Iterable[object], name: str) -> Iterator[str]:
-    """Yield the lines of a text. Raise TypeError for a string, or other values."""
+    """Yield the lines of a text. Raise TypeError for a single string and for other items."""
     if isinstance(lines, str):
         raise TypeError("Expected a list of lines, not a string.")
     try:
@@ -113,7 +113,7 @@ def checked_pairs(pairs: Iterable[object]) -> Iterator[tuple[str, str]]:
 
 
 def join_lines(lines: Iterable[str], name: str) -> str:
-    """Return lines as the text of a file. Raise an error unless each of them is one line of text.
+    """Join lines to the text of a file. Raise an error if an item is not a single line of text.
 
     Args:
         lines: the lines
@@ -140,8 +140,8 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
         name: name of the file in messages
 
     Returns:
-        The file if it needs no conversion and is seekable. Otherwise a reader of the converted
-        text, with positions in it, which seeks forward only.
+        The file if it is seekable and needs no conversion. Otherwise a reader of the converted
+        text, which seeks forward only. Its positions refer to the converted text.
     """
     start = file.tell() if file.seekable() else None
     head = read_line(file, name)
@@ -172,7 +172,7 @@ def _converted_chunks(file: Any, data: bytes, is_windows: bool) -> ByteChunks:
 
 
 def _joined_chunks(paths: Iterable[Path]) -> ByteChunks:
-    """Yield the bytes of several files. The last line of a file always ends, if another follows."""
+    """Yield the bytes of several files. Add a newline between two files if it is missing."""
     last = b"\n"
     for path in paths:
         with open_bytes(path) as file:
@@ -191,12 +191,12 @@ def _buffered(file: io.RawIOBase) -> IO[bytes]:
 
 
 def is_converted(file: Any) -> bool:
-    """Return True if the bytes of a text are not those of one file."""
+    """Return True if a text is converted, or consists of several files."""
     return isinstance(getattr(file, "raw", None), _ChunkReader)
 
 
 def file_on_disk(file: Any) -> Any:
-    """Return the file below a converted or compressed text, for its position on disk."""
+    """Return the file on disk from which a converted or compressed text is read."""
     while below := getattr(file, "raw", None) or getattr(file, "fileobj", None):
         file = below
     return file
@@ -225,7 +225,7 @@ class _ChunkReader(io.RawIOBase):
         return True
 
     def seekable(self) -> bool:
-        """Return True if `seek` can work."""
+        """Return True if the reader is seekable."""
         return self._again is None or bool(self.fileobj.seekable())
 
     def tell(self) -> int:
@@ -237,7 +237,7 @@ class _ChunkReader(io.RawIOBase):
         if offset < self._position and self._again is not None:
             self._chunks, self._ready, self._position = self._again(), memoryview(b""), 0
         if whence != io.SEEK_SET or offset < self._position:
-            raise io.UnsupportedOperation("This text can seek forward only.")
+            raise io.UnsupportedOperation("only absolute forward seeks are supported")
         while self._position < offset and self.read(min(BUFFER, offset - self._position)):
             pass
         return self._position
@@ -321,7 +321,7 @@ def write_parallel(paths: Sequence[Path], rows: Iterable[Sequence[str]]) -> int:
 
 @contextmanager
 def line_writer(path: Path) -> Iterator[TextIO]:
-    """Open a UTF-8 text file for writing, compressed by suffix; see `COMPRESSIONS`."""
+    """Open a UTF-8 text file for writing, compressed if its suffix is in `COMPRESSIONS`."""
     with ExitStack() as stack:
         file: IO[bytes] = stack.enter_context(path.open("wb"))
         if path.suffix in COMPRESSIONS:
@@ -381,7 +381,7 @@ def _folder_files(folder: Path) -> list[Path]:
     files = list_entries(folder)
     if MANIFEST not in files:
         if JOB in files:
-            raise DataError(f"{folder} is not complete. Run the job that writes it again.")
+            raise DataError(f"{folder} is not complete. Run the job again to complete it.")
         names = sorted(
             name
             for name, status in files.items()
@@ -394,7 +394,9 @@ def _folder_files(folder: Path) -> list[Path]:
     try:
         sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
     except (KeyError, TypeError):
-        raise DataError(f"{folder / MANIFEST} has no list of parts. Expected a text.") from None
+        raise DataError(
+            f"{folder / MANIFEST} contains no list of parts. Expected a folder of parts."
+        ) from None
     for name, size in sizes.items():
         if name not in files:
             raise DataError(
@@ -412,7 +414,7 @@ def _folder_files(folder: Path) -> list[Path]:
 def stdin_text() -> IO[bytes]:
     """Return stdin as a binary file; see `unix_text`."""
     if sys.stdin is None:  # the caller has closed it
-        raise DataError("stdin is closed. Name a file.")
+        raise DataError("stdin is closed. Pass the path of a file.")
     return unix_text(sys.stdin.buffer, "stdin")
 
 
@@ -483,12 +485,12 @@ def _reading_error(error: Exception, path: Path) -> str:
 
 
 class Compression(NamedTuple):
-    """Functions of a compressed format. Equal data are compressed to equal bytes."""
+    """Functions of a compressed format. Equal data is compressed to equal bytes."""
 
     compress: Callable[[bytes], bytes]
     writer: Callable[[IO[bytes]], Any]
     reader: Callable[[IO[bytes]], Any]
-    """Functions from a binary file to a file of the uncompressed bytes, which leaves it open."""
+    """`writer` and `reader` wrap a binary file, which they leave open."""
 
 
 def _zstandard() -> Any:
@@ -535,7 +537,7 @@ COMPRESSIONS = {
         _zstd_reader,
     ),
 }
-"""Compressed formats of texts by suffix."""
+"""Compressed formats by suffix."""
 
 
 MAX_BITS = 1000
@@ -545,8 +547,8 @@ MAX_BITS = 1000
 def json_text(content: Any, indent: int | None = 2) -> str:
     r"""Return JSON that `parse_json` accepts, even if file names in it are not UTF-8.
 
-    Numbers can be numpy's, such as a seed from an array.
-    A byte of a name that is not UTF-8, such as E9, becomes the text ``\udce9`` with a backslash.
+    numpy numbers are accepted, such as a seed from an array. In a file name, a byte that is not
+    UTF-8, such as E9, becomes the text ``\udce9`` with a backslash.
     """
     dumped = json.dumps(content, indent=indent, ensure_ascii=False, default=plain_number)
     text = decode_file_name(dumped)
@@ -577,5 +579,5 @@ def parse_json(text: str | bytes) -> Any:
 def _integer(digits: str) -> int:
     number = int(digits)
     if number.bit_length() > MAX_BITS:
-        raise ValueError("it has an integer that is too large")
+        raise ValueError("it contains an integer that is too large")
     return number

@@ -128,9 +128,9 @@ def _compressed(result: BlockResult, suffixes: Sequence[str]) -> BlockResult:
 
 @dataclass
 class TextJob(ABC):
-    """A job that maps the blocks of a corpus with a function that depends on nothing else.
+    """A job that applies a function to each block of a corpus.
 
-    Subclasses are dataclasses: their fields are what the function depends on.
+    Subclasses are dataclasses. The function depends only on the block and on their fields.
     """
 
     corpus: Corpus
@@ -140,7 +140,7 @@ class TextJob(ABC):
     workers: InitVar[Executor | None]
     """Executor of the blocks or parts (None: this process)."""
     progress: ProgressFactory
-    """Called with the number of lines done."""
+    """Creates the progress report, which gets the number of processed lines."""
 
     unit: ClassVar[str] = "lines"
     may_be_empty: ClassVar[bool] = False
@@ -157,9 +157,9 @@ class TextJob(ABC):
         self.seconds = 0.0
         """Time of the job, including interrupted runs."""
         self.in_order: Callable[[BlockResult], BlockResult] | None = None
-        """Function of the results of all blocks in order, which runs in the calling process.
+        """Function that the calling process applies to the result of each block in order.
 
-        A job with such a function defines `part_results` with stages for folders of parts.
+        To write folders of parts, a job with such a function runs stages in `part_results`.
         """
 
     @property
@@ -194,13 +194,13 @@ class TextJob(ABC):
         """Load the models and resources. Return the picklable function of a block."""
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Return the picklable function of a part; None if other shards must end a stage first."""
+        """Return the picklable function of a part; None if other shards must finish a stage."""
         return partial(map_blocks, self.prepare(), self.corpus.block_size)
 
     def run_stage(
         self, folder: JobFolder, stage: str, items: Sequence[Any], results: PartResults
     ) -> bool:
-        """Write a file for each item of a stage. Return False if other shards must end it first."""
+        """Write a file for each item of a stage. Return False if other shards must finish it."""
         writer = PartWriter(results, (folder.first,), stage)
         report = self.progress(f"{self.name}: {stage}", "parts", len(folder.share(len(items))))
         for _ in folder.run_stage(stage, items, writer, self.executor):
@@ -212,10 +212,10 @@ class TextJob(ABC):
         return ""
 
     def check(self) -> None:  # noqa: B027  # optional
-        """Raise DataError if the counts of the blocks until now show a wrong text."""
+        """Raise DataError if the counts of the blocks so far show that the text is wrong."""
 
     def run(self, overwrite: bool) -> bool:
-        """Write the outputs. Return False if they were complete, or other shards must end first."""
+        """Write the outputs. Return False if they were complete, or if other shards must finish."""
         if self.outputs.folders is not None:
             return self._run_folders(self.outputs.folders, overwrite)
         if (stream := self.outputs.stream) is not None:
@@ -303,7 +303,7 @@ class TextJob(ABC):
         self.check()
 
     def check_end(self) -> None:
-        """Raise DataError if the counts of all blocks show a wrong text."""
+        """Raise DataError if the counts of all blocks show that the text is wrong."""
         if not (self.totals["lines"] or self.may_be_empty):
             raise DataError(f"{self.corpus} is empty. Expected one line or more.")
 
@@ -396,10 +396,11 @@ def rewrite_file(
         output: a file, a folder of parts, or a binary stream
         build: builds the function of a line, which reads its files again in each process
         signature: parameters of the function, with digests of its files
-        reads: files of the function, which the output must not replace
+        reads: files that the function reads, which the output must not replace
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: creates the progress report, which gets the number of processed lines
+
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
     for path in reads:

@@ -1,5 +1,5 @@
 """Model architectures registered with fairseq.
 
-`text_classifier` has the base class of classifiers. `common` has the base class of decoders and
-sets the options of named architectures.
+`text_classifier` contains the base class of classifiers. `common` contains the base class of
+decoders and registers named architectures.
 """

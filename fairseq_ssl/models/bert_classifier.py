@@ -1,4 +1,4 @@
-"""A text classifier on BERT, RoBERTa or another encoder of Hugging Face transformers (MEIN)."""
+"""A text classifier with BERT, RoBERTa or another encoder from Hugging Face transformers (MEIN)."""
 
 import json
 import logging
@@ -30,15 +30,15 @@ class BertClassifierConfig(PooledConfig):
     """Options of the BERT classifier."""
 
     classifier_bert: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
-        None, "folder of the encoder, in the format of transformers' save_pretrained"
+        None, "folder of the pretrained encoder in Hugging Face format (required)"
     )
     classifier_bert_config: str = ""
-    """The config of the encoder as JSON, from the config.json of the folder."""
+    """The encoder's config as JSON, from config.json in the folder."""
 
 
 @register_model("bert_classifier", dataclass=BertClassifierConfig)
 class BertClassifier(TextClassifier):
-    """An encoder of Hugging Face transformers with a classification head.
+    """An encoder from Hugging Face transformers with a classification head.
 
     Tokenize the texts with the encoder's own tokenizer: `fairseq-ssl classify prepare --tokenizer
     bert:FOLDER`. The model prepends the start token.
@@ -49,7 +49,7 @@ class BertClassifier(TextClassifier):
 
         Args:
             cfg: the options.
-            encoder: an encoder of Hugging Face transformers.
+            encoder: an encoder from Hugging Face transformers.
             symbols: size of the task's dictionary.
             classes: number of classes.
         """
@@ -61,7 +61,7 @@ class BertClassifier(TextClassifier):
         self.register_buffer("start", torch.zeros((), dtype=torch.long))
 
     rows: Tensor
-    """[symbols], the id in the encoder's vocabulary of each symbol in the task's dictionary."""
+    """[symbols], maps ids of the task's dictionary to ids of the encoder's vocabulary."""
     start: Tensor
     """The id of the start token in the encoder's vocabulary."""
 
@@ -73,8 +73,8 @@ class BertClassifier(TextClassifier):
         if cfg.classifier_bert is None:
             if not cfg.classifier_bert_config:
                 raise ConfigurationError(
-                    "--arch bert_classifier needs --classifier-bert, the folder of a pretrained "
-                    "encoder."
+                    "--arch bert_classifier needs a pretrained encoder. Set --classifier-bert to "
+                    "its folder."
                 )
             config = json.loads(cfg.classifier_bert_config)
             return cls(cfg, pretrained.of_config(config), len(symbols), classes)
@@ -82,8 +82,8 @@ class BertClassifier(TextClassifier):
         encoder = pretrained.load_model(folder)
         if encoder.config.model_type in pretrained.PERMUTED:
             raise ConfigurationError(
-                f"{folder} is an {type(encoder).__name__}, whose texts end with the start token. "
-                "--arch bert_classifier needs a masked language model, such as BERT or RoBERTa."
+                f"{folder} contains an {type(encoder).__name__}, which expects the start token at "
+                "the end of texts. Expected a masked language model, such as BERT or RoBERTa."
             )
         model = cls(cfg, encoder, len(symbols), classes)
         tokenizer = pretrained.load_tokenizer(folder)
@@ -99,7 +99,7 @@ class BertClassifier(TextClassifier):
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return logits [batch, classes]. The start token is prepended to the embeddings."""
+        """Return the logits [batch, classes]. The start token is prepended to the embeddings."""
         first = self.encoder.get_input_embeddings()(self.start).expand(len(embedded), 1, -1)
         inputs = torch.cat([first, embedded], 1)
         is_word = torch.arange(inputs.size(1), device=inputs.device) <= src_lengths[:, None]
@@ -108,17 +108,17 @@ class BertClassifier(TextClassifier):
         return logits
 
     def max_positions(self) -> int:
-        """Return the maximum number of tokens of a text, including </s>."""
+        """Return the maximum text length in tokens, including </s>."""
         return pretrained.longest(self.encoder) - 1
 
 
 def read_config(folder: str) -> str:
-    """Return the encoder's config.json in a folder, as a JSON string."""
+    """Return the content of config.json in the encoder's folder as a JSON string."""
     return json.dumps(pretrained.load_config(Path(folder).expanduser()))
 
 
 def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> list[int]:
-    """Return the id in the encoder's vocabulary of each symbol in fairseq's dictionary."""
+    """Map each symbol in fairseq's dictionary to its id in the encoder's vocabulary."""
     vocabulary = tokenizer.get_vocab()
     special = {
         "<s>": pretrained.ends(tokenizer)[0],
@@ -135,9 +135,9 @@ def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> 
     if missing:
         examples = ", ".join(map(repr, missing[:5]))
         raise DataError(
-            f"{len(missing)} of the dictionary's {len(symbols)} symbols are not in the vocabulary "
-            f"of the encoder in {folder}, such as {examples}. Prepare the data with `fairseq-ssl "
-            f"classify prepare --tokenizer bert:{folder}`."
+            f"{len(missing)} of the {len(symbols)} symbols in the dictionary are not in the "
+            f"vocabulary of the encoder in {folder}, such as {examples}. Prepare the data with "
+            f"`fairseq-ssl classify prepare --tokenizer bert:{folder}`."
         )
     unknown = special["<unk>"]
     return [unknown if row is None else row for row in rows]

@@ -34,9 +34,9 @@ from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
 DECODER_KERNEL = 3
-"""Size of the causal decoder kernel, which equals a kernel of 5 whose future is masked."""
+"""Size of the causal decoder kernel, equivalent to a kernel of 5 whose future is masked."""
 MAX_LENGTH = 1_000_000
-"""Maximum sentence length reported to fairseq. The model itself has no maximum."""
+"""Maximum sentence length reported to fairseq. The model itself has no limit."""
 
 
 @dataclass
@@ -46,33 +46,33 @@ class ByteNetConfig(StoredConfig):
     bytenet_dim: int = option(
         400, "number of encoder channels, d in the slides; the decoder has twice as many", low=2
     )
-    bytenet_sets: int = option(3, "number of block sets, each with all dilations", low=1)
+    bytenet_sets: int = option(3, "number of block sets, each with one block per dilation", low=1)
     bytenet_dilations: str = option(
         "1,2,4,8,16", "dilations of the blocks in a set, 1 or more, separated by commas"
     )
     bytenet_encoder_norm: ChoiceEnum(NORMS) = option(  # type: ignore[valid-type]
         "batch",
-        "encoder normalization before each activation; the decoder has layer norm, or none if the "
-        "encoder has none, since batch norm leaks future tokens",
+        "normalization before each activation in the encoder; the decoder uses layer norm, or none "
+        "if the encoder uses none, because batch norm leaks future tokens",
         choices=NORMS,
     )
     bytenet_unfold: str = option(
         "auto",
-        "bound on the target length, a,b: the encoder returns max(|s|, a |s| + b) columns for a "
-        "source of |s| tokens with </s>; 1.2,0 in the ByteNet paper; auto fits the lowest bound "
-        "that 999 of 1,000 training pairs meet and stores it in the checkpoint",
+        "bound a,b on the target length: the encoder returns max(|s|, a |s| + b) columns for a "
+        "source of |s| tokens with </s>; the ByteNet paper uses 1.2,0; auto fits the lowest bound "
+        "that 99.9% of the training pairs meet, and stores it in the checkpoint",
     )
     dropout: float = option(0.0, "dropout probability of residual branches", low=0, high=1)
     bytenet_encoder_kernel: int = 5
     """Encoder kernel size, an odd number."""
     bytenet_uncompressed: bool = False
-    """Use blocks without channel compression."""
+    """True for blocks without channel compression."""
     bytenet_activation: ChoiceEnum(list(ACTIVATIONS)) = "relu"  # type: ignore[valid-type]
     """Activation function: relu, or selu with LeCun initialization."""
 
 
 class ByteNetEncoder(FairseqEncoder):
-    """An encoder with at least as many output columns as source tokens (dynamic unfolding)."""
+    """An encoder that returns at least one column per source token (dynamic unfolding)."""
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any, unfolding: Unfolding) -> None:
         super().__init__(dictionary)
@@ -86,13 +86,13 @@ class ByteNetEncoder(FairseqEncoder):
     ) -> dict[str, list[Any]]:
         """Return fairseq's encoder output for ids [batch, time], padded on either side.
 
-        Its key `columns` has the number of columns of each sentence [batch]. An unknown length
-        bound raises ConfigurationError.
+        The key `columns` contains the number of columns of each sentence [batch]. Raise
+        ConfigurationError if the length bound is unknown.
         """
         if not self.unfolding.is_known:
             raise ConfigurationError(
-                "--bytenet-unfold auto has no training pairs to fit the length bound to. Set a "
-                "bound such as --bytenet-unfold 1.2,0, or load a trained checkpoint."
+                "--bytenet-unfold is auto, but there are no training pairs to fit the length bound "
+                "to. Set a bound such as --bytenet-unfold 1.2,0, or load a trained checkpoint."
             )
         real = src_tokens.ne(self.padding)
         lengths = real.sum(1)
@@ -109,7 +109,7 @@ class ByteNetEncoder(FairseqEncoder):
     def reorder_encoder_out(
         self, encoder_out: dict[str, list[Any]], new_order: Tensor
     ) -> dict[str, list[Any]]:
-        """Return the encoder output of the sentences with the indices `new_order`."""
+        """Return the encoder output for the sentences with the indices `new_order`."""
         encoded = encoder_out["encoder_out"][0].index_select(1, new_order)
         columns = encoder_out["columns"][0].index_select(0, new_order)
         return _encoder_out(encoded.transpose(0, 1), columns)
@@ -120,7 +120,7 @@ class ByteNetEncoder(FairseqEncoder):
 
 
 class ByteNetDecoder(FeatureDecoder):
-    """A decoder stacked on the encoder: the n-th target position reads the n-th encoder column."""
+    """A decoder on top of the encoder: the n-th target position reads the n-th encoder column."""
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
@@ -137,7 +137,7 @@ class ByteNetDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return features [batch, time, 2 dim] of ids [batch, time], and extra outputs for fairseq.
+        """Return features [batch, time, 2 dim] for ids [batch, time], and fairseq's extra outputs.
 
         With `incremental_state`, only the last token of each row is decoded, and time is 1.
         """
@@ -159,7 +159,7 @@ class ByteNetDecoder(FeatureDecoder):
         return features, {"attn": [None], "inner_states": []}
 
     def _past(self, incremental_state: dict[str, Any], rows: Tensor) -> Tensor:
-        """Return the cached states of earlier steps [rows, cache_size, width], initially zeros."""
+        """Return the cached states of earlier steps [rows, cache_size, width], initially 0."""
         if STATE not in incremental_state:
             blank = rows.new_zeros(len(rows), self.stack.cache_size, self.stack.width)
             incremental_state[STATE] = {"past": blank}
@@ -167,7 +167,7 @@ class ByteNetDecoder(FeatureDecoder):
         return past
 
     def output_layer(self, features: Tensor, **_: Any) -> Tensor:
-        """Return the logits [batch, time, vocabulary] of features [batch, time, 2 dim]."""
+        """Return the logits [batch, time, vocabulary] for features [batch, time, 2 dim]."""
         scores: Tensor = self.output(features)
         return scores
 
@@ -186,7 +186,7 @@ class ByteNetDecoder(FeatureDecoder):
 
 @register_model("bytenet", dataclass=ByteNetConfig)
 class ByteNet(FairseqEncoderDecoderModel):
-    """ByteNet: a decoder of dilated convolutions on top of an encoder of dilated convolutions."""
+    """ByteNet: an encoder of dilated convolutions, and a decoder of the same kind on top of it."""
 
     @classmethod
     def build_model(cls, cfg: ByteNetConfig, task: Any) -> "ByteNet":
@@ -202,7 +202,7 @@ class ByteNet(FairseqEncoderDecoderModel):
 
 
 def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
-    """Return new embeddings with variance 1 / dim, or with variance 1 if the activation is SELU."""
+    """Return new embeddings with variance 1 / dim, or variance 1 if the activation is SELU."""
     embedding = nn.Embedding(size, cfg.bytenet_dim, padding)
     is_selu = str(cfg.bytenet_activation) == "selu"
     nn.init.normal_(embedding.weight, std=1.0 if is_selu else cfg.bytenet_dim**-0.5)
@@ -211,7 +211,7 @@ def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
 
 
 def _encoder_out(encoded: Tensor, columns: Tensor) -> dict[str, list[Any]]:
-    """Return fairseq's encoder output for states [batch, time, dim]."""
+    """Return states [batch, time, dim] as an encoder output in fairseq's format."""
     return {
         "encoder_out": [encoded.transpose(0, 1)],
         "encoder_padding_mask": [~_is_column(columns, encoded.size(1))],
@@ -220,12 +220,12 @@ def _encoder_out(encoded: Tensor, columns: Tensor) -> dict[str, list[Any]]:
 
 
 def _is_column(columns: Tensor, time: int) -> Tensor:
-    """Return a mask [batch, time] of the columns of each sentence, given their numbers."""
+    """Return a mask [batch, time] of each sentence's columns, given their number [batch]."""
     return torch.arange(time, device=columns.device) < columns.unsqueeze(1)
 
 
 def _sizes(cfg: ByteNetConfig, is_causal: bool) -> StackSizes:
-    """Return the sizes of the encoder, or of the decoder, which is causal."""
+    """Return the sizes of the encoder or, if `is_causal`, of the decoder."""
     norm = str(cfg.bytenet_encoder_norm)
     return StackSizes(
         dim=2 * cfg.bytenet_dim if is_causal else cfg.bytenet_dim,
@@ -244,24 +244,24 @@ def _parse_dilations(text: str) -> tuple[int, ...]:
     dilations = parse_integers(str(text), least=1)
     if dilations is None:
         raise ConfigurationError(
-            f"--bytenet-dilations is {text!r}; expected integers of 1 or more, such as 1,2,4,8,16."
+            f"--bytenet-dilations is {text!r}. Expected integers of 1 or more, such as 1,2,4,8,16."
         )
     return dilations
 
 
 def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
-    """Return the length bound of the options, or a bound fitted to the training pairs.
+    """Return the length bound from the options, or a bound fitted to the training pairs.
 
-    Without training pairs the bound is unknown until a checkpoint is loaded.
+    Without training pairs, the bound is unknown until a checkpoint is loaded.
     """
     if cfg.bytenet_unfold != "auto":
         bound = parse_length_bound(str(cfg.bytenet_unfold))
         if bound is None or max(bound) >= MAX_LENGTH:
             raise ConfigurationError(
-                f"--bytenet-unfold is {cfg.bytenet_unfold!r}; expected auto, or two numbers of 0 "
+                f"--bytenet-unfold is {cfg.bytenet_unfold!r}. Expected auto, or two numbers of 0 "
                 "or more, such as 1.2,0."
             )
-        slope, offset = bound  # rounded up as they are stored; 1.1 * 100 is above 110
+        slope, offset = bound  # rounded up, as in checkpoints; 1.1 * 100 is above 110
         units = math.ceil(round(SLOPE_UNITS * slope, 6))
         return Unfolding(units / SLOPE_UNITS, math.ceil(offset), keep=True)
     lengths = training_lengths(task)
@@ -269,10 +269,10 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
 
 
 def _check(cfg: ByteNetConfig, task: Any) -> None:
-    """Raise ConfigurationError for invalid options and options that ByteNet does not support."""
+    """Raise ConfigurationError for options that are invalid or that ByteNet does not support."""
     if cfg.bytenet_dim % 2 and not cfg.bytenet_uncompressed:
         raise ConfigurationError(
-            f"--bytenet-dim is {cfg.bytenet_dim}; compressed blocks need an even number."
+            f"--bytenet-dim is {cfg.bytenet_dim}. Expected an even number for compressed blocks."
         )
     is_left_padded = getattr(getattr(task, "cfg", None), "left_pad_target", False)
     subject = "bytenet, whose n-th target token reads the n-th encoder column"
@@ -282,7 +282,7 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
 register_architectures(
     "bytenet",
     {
-        # the ablations in the slides: no compression, half the channels, one norm per block
+        # ablations in the slides: no compression, half the channels, one norm per block
         "bytenet_simplified": {"bytenet_uncompressed": True, "bytenet_dim": 200},
         "bytenet_no_norm": {"bytenet_encoder_norm": "none"},
         # with LeCun initialization

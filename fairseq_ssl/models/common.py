@@ -1,4 +1,4 @@
-"""Helpers of several architectures: options and their checks, and the base class of decoders."""
+"""Shared code of architectures: option defaults and checks, and the base class of decoders."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.options import checked
 
 register_model = checked(models.register_model, "build_model")
-"""fairseq's decorator, for models that check their options."""
+"""fairseq's decorator, extended to check the options of a model before it is built."""
 
 
 class StoredConfig(FairseqDataclass):
-    """Options of a model, and what its checkpoints store in addition.
+    """Options of a model, and further values that its checkpoints store.
 
-    A field without a help text is not an option of the command line. An architecture or the task
-    sets it.
+    A field without a help text is not a command-line option. An architecture or the task sets it.
     """
 
     @classmethod
@@ -40,9 +39,9 @@ class StoredConfig(FairseqDataclass):
 
 
 def fill_defaults(args: Any, **defaults: Any) -> None:
-    """Set options to their defaults unless the user set them.
+    """Set options to their defaults unless the user has set them.
 
-    fairseq's parser leaves unset options out or sets them to None.
+    fairseq's parser omits unset options or sets them to None.
     """
     for name, default in defaults.items():
         if getattr(args, name, None) is None:
@@ -60,7 +59,7 @@ def encoder_sizes(layers: int, dim: int, inner_dim: int, heads: int) -> dict[str
 
 
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
-    """Register architectures by name, with the options in which they differ from the defaults."""
+    """Register architectures by name, each with the options that differ from the defaults."""
     for name, defaults in architectures.items():
         fill = partial(_fill, defaults)
         models.register_model_architecture(model, name)(update_wrapper(fill, _fill))
@@ -71,11 +70,11 @@ def _fill(defaults: dict[str, Any], args: Any) -> None:
 
 
 def check_heads(args: Any) -> None:
-    """Raise ConfigurationError unless the attention heads divide the dimension of an encoder."""
+    """Raise ConfigurationError unless the embedding dimension is a multiple of the head number."""
     if args.encoder_embed_dim % args.encoder_attention_heads:
         raise ConfigurationError(
-            f"--encoder-embed-dim {args.encoder_embed_dim} is not a multiple of "
-            f"--encoder-attention-heads {args.encoder_attention_heads}."
+            f"--encoder-embed-dim is {args.encoder_embed_dim}. Expected a multiple of "
+            f"--encoder-attention-heads, {args.encoder_attention_heads}."
         )
 
 
@@ -83,13 +82,13 @@ def require_joint_dictionary(source: Any, target: Any, subject: str) -> None:
     """Raise ConfigurationError if source and target have different dictionaries."""
     if source != target:
         raise ConfigurationError(
-            f"Source and target have different dictionaries, but {subject} needs a joint one. "
-            "Binarize the data with fairseq-preprocess --joined-dictionary."
+            f"Source and target have different dictionaries, but {subject} needs a joint "
+            "dictionary. Binarize the data with fairseq-preprocess --joined-dictionary."
         )
 
 
 def reject_attention(subject: str, args: Any) -> None:
-    """Reject fairseq's options that need the attention to the source."""
+    """Reject fairseq's options that need attention weights over the source."""
     options = {
         "print_alignment": getattr(args, "print_alignment", None),
         "replace_unk": getattr(args, "replace_unk", None) is not None,
@@ -98,13 +97,13 @@ def reject_attention(subject: str, args: Any) -> None:
 
 
 class FeatureDecoder(FairseqIncrementalDecoder):
-    """A decoder with `extract_features` and `output_layer`, as in fairseq's TransformerDecoder.
+    """A decoder with `extract_features` and `output_layer`, like fairseq's TransformerDecoder.
 
     Subclasses define both methods.
     """
 
     scores_features_alone = True
-    """True if `output_layer` computes the logits of a position from its features alone."""
+    """True if the logits at a position depend only on the features at this position."""
 
     def forward(
         self,

@@ -40,14 +40,14 @@ class EditTaggerConfig(StoredConfig):
 
     encoder_layers: int = option(12, "number of encoder layers", low=1)
     encoder_embed_dim: int = option(
-        768, "embedding dimension, a multiple of the attention heads", low=1
+        768, "embedding dimension, a multiple of the number of attention heads", low=1
     )
     encoder_ffn_embed_dim: int = option(3072, "feed-forward dimension", low=1)
     encoder_attention_heads: int = option(12, "number of attention heads", low=1)
     max_source_positions: int = option(
         512,
-        "maximum sentence length in tokens, including <s> and </s>; longer sentences are validated "
-        "and decoded in overlapping windows",
+        "maximum sentence length in tokens, including <s> and </s>; in validation and decoding, "
+        "longer sentences are split into overlapping windows",
         low=1,
     )
     dropout: float = option(0.1, "dropout probability", low=0, high=1)
@@ -56,33 +56,33 @@ class EditTaggerConfig(StoredConfig):
     )
     edit_unfactorized: bool = option(
         False,
-        "score edits from token states only, without the edit-factorized units for replacements "
-        "and insertions (PIE, equation 2, table 6)",
+        "score edits from token states only, without edit-factorized units for replacements and "
+        "insertions (PIE, equation 2, table 6)",
     )
     edit_gap_inserts: bool = option(
         False,
-        "decide insertions after a token separately from the edit of the token (PIE, table 6, row "
-        "4)",
+        "predict the insertion after a token separately from the edit of the token (PIE, table 6, "
+        "row 4)",
     )
     edit_init: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "folder of a pretrained encoder in Hugging Face format: a BERT or RoBERTa, or for "
-        "unfactorized models on words any encoder of transformers; or a GECToR model, whose labels "
-        "and heads are also used",
+        "folder of a pretrained encoder in Hugging Face format, BERT or RoBERTa; unfactorized "
+        "models with --edit-unit word can use any encoder; a GECToR model also initializes the "
+        "output layers",
         usual="random weights",
     )
     edit_detection: bool = option(
-        False, "add an error detection head, which predicts for each token whether it has any edit"
+        False, "add an error detection head, which predicts for each token whether it is edited"
     )
     edit_freeze_encoder_updates: int = option(
         0,
-        "number of updates at the start of training in which the encoder is frozen; with several "
-        "GPUs add --find-unused-parameters; with --weight-decay use --optimizer bert_adam, since "
-        "others change a frozen encoder in --fp16, --bf16 and --ddp-backend legacy_ddp",
+        "number of initial updates in which the encoder is frozen; with several GPUs, add "
+        "--find-unused-parameters; with --weight-decay, use --optimizer bert_adam, because other "
+        "optimizers change a frozen encoder with --fp16, --bf16 or --ddp-backend legacy_ddp",
         low=0,
     )
     edit_layer_norm_eps: float = 1e-12
-    """Epsilon of layer norms, from the config of the pretrained encoder."""
+    """Epsilon of layer norms, from the pretrained encoder's config."""
 
 
 @register_model("edit_tagger", dataclass=EditTaggerConfig)
@@ -105,9 +105,9 @@ class EditTagger(BaseFairseqModel):
             cfg: the options.
             dictionary: the dictionary of the tokens to edit.
             edits: the edit dictionary.
-            words: the subwords of the tokens, which the encoder reads. None: the encoder reads the
-            tokens.
-            encoder: an encoder of Hugging Face transformers. None: a new `EditEncoder`.
+            words: splits tokens into the subwords that the encoder reads (default: the encoder
+                reads tokens).
+            encoder: an encoder from Hugging Face transformers (default: a new `EditEncoder`).
         """
         super().__init__()
         self.cfg = cfg
@@ -123,8 +123,8 @@ class EditTagger(BaseFairseqModel):
         factorized = not cfg.edit_unfactorized
         if factorized and edits.appends != edits.replaces:
             raise ConfigurationError(
-                "The edit dictionary has other q-grams to append than to replace tokens with, for "
-                "which a factorized model has no scores. Pass --edit-unfactorized."
+                "The q-grams to append and to replace differ in the edit dictionary, but a "
+                "factorized model needs the same q-grams for both. Pass --edit-unfactorized."
             )
         self.encoder = encoder or EditEncoder(_sizes(cfg, vocabulary), padding, factorized)
         dim = self.encoder.dim
@@ -146,11 +146,10 @@ class EditTagger(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
-        """Build the model for a task with an edit dictionary. Load the encoder of `edit_init`."""
+        """Build the model for a task with an edit dictionary. Load the encoder in `edit_init`."""
         if getattr(task, "edits", None) is None:
             raise ConfigurationError(
-                "An edit_tagger needs a task with an edit dictionary, such as edit_labeling. Set "
-                "--task."
+                "--arch edit_tagger needs a task with an edit dictionary. Set --task edit_labeling."
             )
         check_heads(cfg)
         words, encoder = getattr(task, "words", None), None
@@ -176,14 +175,14 @@ class EditTagger(BaseFairseqModel):
         src_lengths: Tensor | None = None,
         subwords: SubwordBatch | None = None,
     ) -> EditLogits:
-        """Return the logits of all edits at each <s> and token of a batch.
+        """Return the logits of all edits at each <s> and each token in a batch.
 
         Args:
             src_tokens: [batch, time], ids from <s> to </s>, padded on either side. Ids beyond the
                 dictionary are unknown words.
-            src_lengths: not used.
-            subwords: the subwords of `src_tokens`, for a model that reads subwords. None: the model
-            looks them up.
+            src_lengths: ignored.
+            subwords: the subwords of `src_tokens` if the encoder reads subwords (default: look
+                them up).
         """
         encoded = self._encode(src_tokens, subwords)
         units: tuple[Tensor | None, Tensor | None] = None, None
@@ -195,7 +194,7 @@ class EditTagger(BaseFairseqModel):
         return EditLogits(edits, errors)
 
     def _encode(self, src_tokens: Tensor, subwords: SubwordBatch | None) -> EncodedWords:
-        """Return the states h of each <s> and token of a batch. The arguments are as in forward."""
+        """Return the state h of each <s> and each token. The arguments are those of `forward`."""
         with torch.set_grad_enabled(self._trains_encoder):
             if self.subwords is None:
                 return self._encode_tokens(src_tokens)
@@ -206,7 +205,7 @@ class EditTagger(BaseFairseqModel):
     def _encode_tokens(self, src_tokens: Tensor) -> EncodedWords:
         tokens = src_tokens.masked_fill(src_tokens >= self.vocabulary_size, self.special["unk"])
         real = tokens.ne(self.special["pad"]) & tokens.ne(self.special["eos"])
-        # Before the encoder, since on a GPU it waits for all kernels launched so far.
+        # Call this before the encoder: on a GPU, it waits for all kernels launched so far.
         sentence, place = real.nonzero(as_tuple=True)
         encoded = self.encoder.encode_tokens(tokens)
         own = None
@@ -232,31 +231,31 @@ class EditTagger(BaseFairseqModel):
         return weight.detach() if self.is_encoder_frozen else weight
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Freeze the encoder in the first `edit_freeze_encoder_updates` updates.
+        """Freeze the encoder during the first `edit_freeze_encoder_updates` updates.
 
-        fairseq-train calls this method. Your own training loop has to call it after each update.
+        fairseq-train calls this method. A custom training loop must call it after each update.
         """
         super().set_num_updates(num_updates)
         self.is_encoder_frozen = num_updates < self.cfg.edit_freeze_encoder_updates
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare for decoding: accept sentences of any length and cache the q-gram embeddings."""
+        """Prepare for decoding: accept sentences of any length and cache q-gram embeddings."""
         self.is_decoding = True
         self.scores.cache_grams(self.encoder.tokens.weight)
 
     @property
     def max_subwords(self) -> int:
-        """Maximum sentence length in subwords or tokens, without start and end symbols."""
+        """Maximum sentence length in subwords or tokens, excluding start and end symbols."""
         ends = 2 if self.subwords is None else self.subwords.ends
         return self.cfg.max_source_positions - ends
 
     def max_positions(self) -> int:
-        """Return the maximum sentence length in tokens. In decoding it is unlimited."""
+        """Return the maximum sentence length in tokens, which is unlimited in decoding."""
         return UNLIMITED if self.is_decoding else self.cfg.max_source_positions
 
 
 def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
-    """Return the sizes of the encoder for a vocabulary size."""
+    """Return the sizes of an encoder with a vocabulary of this size."""
     return EncoderSizes(
         vocabulary=vocabulary,
         layers=cfg.encoder_layers,
@@ -302,7 +301,7 @@ def _id(dictionary: Any, token: str) -> int:
 register_architectures(
     "edit_tagger",
     {
-        # PIE, table 12: the sizes of BERT base and BERT large, and a model for spelling and OCR
+        # PIE, table 12: the sizes of BERT base and BERT large, and of a model for spelling and OCR
         "edit_tagger_base": {},
         "edit_tagger_large": encoder_sizes(24, 1024, 4096, 16),
         "edit_tagger_small": encoder_sizes(4, 200, 400, 4),

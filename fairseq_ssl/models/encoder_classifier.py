@@ -1,4 +1,4 @@
-"""A text classifier on the encoder of a translation model or an edit tagger (MEIN)."""
+"""A text classifier with the encoder of a translation model or an edit tagger (MEIN)."""
 
 import json
 import logging
@@ -39,14 +39,14 @@ class EncoderClassifierConfig(PooledConfig):
 
     classifier_encoder: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "checkpoint of a translation model or an edit_tagger whose encoder initializes the model; "
-        "embeddings are matched by word",
+        "checkpoint of a translation model or edit_tagger from which to initialize the encoder "
+        "(required); embeddings are matched by word",
     )
     classifier_encoder_dict: Optional[str] = option(  # noqa: UP045
-        None, "source dictionary of the checkpoint of --classifier-encoder"
+        None, "source dictionary of the checkpoint in --classifier-encoder"
     )
     classifier_encoder_options: str = ""
-    """The architecture and the options of the encoder as JSON, from its checkpoint."""
+    """The encoder's architecture and options as JSON, from its checkpoint."""
 
 
 @register_model("encoder_classifier", dataclass=EncoderClassifierConfig)
@@ -96,7 +96,7 @@ class EncoderClassifier(TextClassifier):
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return logits [batch, classes]. A hook makes the encoder's embeddings `embedded`."""
+        """Return the logits [batch, classes]. A hook replaces the embeddings with `embedded`."""
         thread = get_ident()  # other threads may call the same module at the same time
         hook = self.encoder.embed_tokens.register_forward_hook(
             lambda *_: embedded if get_ident() == thread else None
@@ -109,18 +109,19 @@ class EncoderClassifier(TextClassifier):
         return logits
 
     def max_positions(self) -> Any:
-        """Return the encoder's maximum text length in tokens."""
+        """Return the maximum text length of the encoder in tokens."""
         return self.encoder.max_positions()
 
 
 def encoder_options(checkpoint: str) -> str:
-    """Return the model options stored in a checkpoint, with the architecture, as JSON."""
+    """Return the architecture and the model options in a checkpoint as JSON."""
     state = read_checkpoint(Path(checkpoint))
     options = model_options(state)
     arch = architecture(state)
     if arch not in ARCH_MODEL_REGISTRY:
         raise ConfigurationError(
-            f"{checkpoint} has the architecture {arch}, which is not registered with fairseq."
+            f"{checkpoint} has the architecture {arch}, which is not registered with fairseq. "
+            f"{EXPECTED}"
         )
     plain = {
         name: value
@@ -138,7 +139,7 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
     build_token_encoder = getattr(model_class, "build_token_encoder", None)
     if build_token_encoder is None and not issubclass(model_class, FairseqEncoderDecoderModel):
         raise ConfigurationError(
-            f"The architecture {arch} does not have an encoder and a decoder. {EXPECTED}"
+            f"The architecture {arch} does not consist of an encoder and a decoder. {EXPECTED}"
         )
     with _invalid_options_as_errors(arch):
         args = _fill_options(values)
@@ -152,8 +153,8 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
             encoder = getattr(model_class.build_model(args, task), "encoder", None)
         except AttributeError as error:
             raise ConfigurationError(
-                f"The architecture {arch} needs a task attribute that classification does not "
-                f"have: {error}. {EXPECTED}"
+                f"The architecture {arch} needs a task attribute that classification lacks: "
+                f"{error}. {EXPECTED}"
             ) from error
     if not hasattr(encoder, "embed_tokens"):
         raise ConfigurationError(
@@ -164,7 +165,7 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
 
 @contextmanager
 def _invalid_options_as_errors(arch: str) -> Iterator[None]:
-    """Raise ConfigurationError for an exception of fairseq or PyTorch about an invalid value."""
+    """Raise ConfigurationError if fairseq or PyTorch rejects the value of an option."""
     try:
         yield
     except FairseqSslError:
@@ -174,13 +175,13 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
         *(OSError, RuntimeError, TypeError, ValueError),
     ) as error:
         raise ConfigurationError(
-            f"The options of the encoder have an invalid value for {arch}: "
+            f"An option of the encoder has an invalid value for {arch}: "
             f"{one_line(str(error)) or type(error).__name__}"
         ) from error
 
 
 def _fill_options(values: dict[str, Any]) -> Namespace:
-    """Return the options of an architecture, with defaults. Reject dropout above 1."""
+    """Return the options of an architecture with defaults. Reject dropout outside of 0 to 1."""
     arch = values["arch"]
     parser = ArgumentParser(argument_default=SUPPRESS)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
@@ -190,25 +191,26 @@ def _fill_options(values: dict[str, Any]) -> Namespace:
     for name, value in values.items():
         is_number = isinstance(value, int | float | str)
         if is_number and "dropout" in name and not 0 <= getattr(args, name) <= 1:
-            raise ConfigurationError(f"{flag(name)} is {value}; expected a number from 0 to 1.")
+            raise ConfigurationError(f"{flag(name)} is {value}. Expected a number from 0 to 1.")
     return args
 
 
 def _parse_options(options: str) -> dict[str, Any]:
-    """Return an architecture and its options, parsed from JSON."""
+    """Parse an architecture and its options from JSON."""
     values: dict[str, Any] = json.loads(options or "{}")
     if values.get("arch") not in ARCH_MODEL_REGISTRY:
         raise ConfigurationError(
-            "--arch encoder_classifier needs --classifier-encoder, a checkpoint with an encoder."
+            "--arch encoder_classifier needs an encoder. Set --classifier-encoder to the "
+            "checkpoint of a translation model or an edit_tagger."
         )
     return values
 
 
 def _adapt_options(values: dict[str, Any], dictionary: Any) -> dict[str, Any]:
-    """Return options that do not depend on targets, which a classification task does not have.
+    """Adapt the options of a translation model to classification, which has no target texts.
 
     The vocabulary size of a pointer-generator and the automatic length bound of ByteNet are
-    replaced by fixed values. The decoder of an lstm gets as many layers as the encoder.
+    replaced with fixed values. The decoder of an lstm gets as many layers as the encoder.
     """
     adapted = dict(values)
     if "copy_vocabulary" in values:  # pointer_transformer: embed all words
@@ -221,13 +223,13 @@ def _adapt_options(values: dict[str, Any], dictionary: Any) -> dict[str, Any]:
 
 
 def _embedding_name(encoder: Any) -> str:
-    """Return the name of the word embeddings in the encoder's state dict."""
+    """Return the key of the word embeddings in the encoder's state dict."""
     names = (name for name, part in encoder.named_modules() if part is encoder.embed_tokens)
     return f"{next(names)}.weight"
 
 
 def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tuple[Tensor, Tensor]:
-    """Return the encoder's states [batch, time, dim], and a mask [batch, time], True at words."""
+    """Return the encoder's states [batch, time, dim] and a mask [batch, time], True at words."""
     if isinstance(encoder, LSTMEncoder):
         states, _, _, mask = encoder(tokens, lengths, enforce_sorted=False)
         return states.transpose(0, 1), ~mask.t()
@@ -238,7 +240,7 @@ def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tupl
 
 
 def _dim(encoder: Any, padding: int) -> int:
-    """Return the dimension of the encoder's states, measured by encoding two short texts.
+    """Encode two short texts to get the dimension of the encoder's states.
 
     Raise ConfigurationError if the encoder does not return one state per word.
     """

@@ -1,4 +1,4 @@
-"""Imitators of an expert, and the mixture of an expert and its imitators (MEIN)."""
+"""Imitators of an expert, and mixtures of an expert with imitators (MEIN)."""
 
 import json
 from dataclasses import dataclass
@@ -27,25 +27,25 @@ from fairseq_ssl.text.specs import parse_integers
 
 @dataclass
 class ImitatorsConfig(FairseqDataclass):
-    """Options of imitators. The defaults are from the thesis, table 3.2."""
+    """Options of imitators. The defaults are from Kiyono (2022), table 3.2."""
 
     imitator_windows: str = option(
         "1,2,3,4",
-        "window size of each imitator, c in the thesis, 1 or more, separated by commas; an "
-        "imitator reads 2c + 1 subwords",
+        "window size c of each imitator, 1 or more, separated by commas; an imitator reads windows "
+        "of 2c + 1 subwords",
     )
     imitator_embed_dim: int = option(512, "subword embedding dimension", low=1)
-    imitator_channels: int = option(512, "number of convolution channels, N in the thesis", low=1)
+    imitator_channels: int = option(512, "number of convolution channels", low=1)
     imitator_sparse_gradients: bool = option(
         False,
-        "compute sparse gradients of embeddings, for --optimizer lazy_adam; faster for large "
-        "vocabularies; not with several processes, --fp16 or --bf16",
+        "compute sparse gradients of embeddings, which is faster for large vocabularies; needs "
+        "--optimizer lazy_adam and a single process without --fp16 or --bf16",
     )
 
 
 @register_model("imitators", dataclass=ImitatorsConfig)
 class ImitatorNetworks(BaseFairseqModel):
-    """The imitators as a fairseq model, trained in step 2 of algorithm 1 (thesis)."""
+    """Imitators as a fairseq model, which is trained in step 2 of algorithm 1 (Kiyono, 2022)."""
 
     stages = ("imitate",)
 
@@ -61,7 +61,7 @@ class ImitatorNetworks(BaseFairseqModel):
         return cls(cfg, task)
 
     def forward(self, piece_tokens: Tensor, **_: Any) -> WindowLogits:
-        """Return the logits of each window of the subwords `piece_tokens` [batch, time]."""
+        """Return the logits of each window of subwords in `piece_tokens` [batch, time]."""
         logits: WindowLogits = self.imitators(piece_tokens)
         return logits
 
@@ -71,7 +71,7 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
     windows = parse_integers(str(cfg.imitator_windows), least=1)
     if windows is None:
         raise ConfigurationError(
-            f"--imitator-windows is {cfg.imitator_windows!r}; expected integers of 1 or more, such "
+            f"--imitator-windows is {cfg.imitator_windows!r}. Expected integers of 1 or more, such "
             "as 1,2,3,4."
         )
     return Imitators(
@@ -87,44 +87,44 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
 
 @dataclass
 class ExpertAndImitatorsConfig(StoredConfig):
-    """Options of the mixture of an expert and imitators."""
+    """Options of a mixture of an expert and imitators."""
 
     mixture_expert: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
-        None, "checkpoint of the supervised expert, which is fine-tuned (required)"
+        None, "checkpoint of the supervised expert to fine-tune (required)"
     )
     mixture_imitators: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint of the imitators, which are frozen; several are separated by :",
+        "checkpoints of the imitators, separated by :; imitators are frozen",
         usual="none",
     )
     mixture_random: int = option(
         0,
-        "number of random vectors per text that replace imitators; the control experiment of the "
-        "thesis, table 3.3",
+        "number of random vectors per text that replace imitators, for the control experiment "
+        "(Kiyono, 2022, table 3.3)",
         low=0,
     )
     mixture_lambda: float = option(
         0.0,
-        "initial value of lambda of each imitator, whose weight is sigmoid(lambda)",
+        "initial lambda of each imitator, whose weight is sigmoid(lambda)",
         usual="0, a weight of 0.5",
     )
     mixture_lambda_rate: float = option(
         1.0,
-        "learning rate of lambda relative to other parameters; with 1 and the learning rate of the "
-        "thesis, lambda hardly changes",
+        "learning rate of lambda, as a multiple of the learning rate of other parameters; with 1 "
+        "and the learning rate of Kiyono (2022), lambda hardly changes",
         above=0,
     )
     mixture_expert_options: str = ""
-    """The options of the expert as JSON, from its checkpoint."""
+    """The expert's options as JSON, from its checkpoint."""
     mixture_imitator_options: str = ""
-    """The options of the imitators as JSON, from their checkpoints."""
+    """The imitators' options as JSON, from their checkpoints."""
 
 
 @register_model("expert_and_imitators", dataclass=ExpertAndImitatorsConfig)
 class ExpertAndImitators(TextClassifier):
-    """An expert combined with frozen imitators (thesis, equation 3.6).
+    """An expert combined with frozen imitators (Kiyono, 2022, equation 3.6).
 
-    z'_y = z_y + sum_i sigma(lambda_i) alpha_i[y]
+    z'_y = z_y + sum_i sigmoid(lambda_i) alpha_i[y]
 
     z are the logits of the expert, and alpha_i are the log-probabilities of imitator i.
     """
@@ -142,9 +142,9 @@ class ExpertAndImitators(TextClassifier):
 
         Args:
             expert: the classifier to fine-tune.
-            groups: imitators, one module per checkpoint, which are frozen.
+            groups: imitators to freeze, one module per checkpoint.
             start: initial value of lambda.
-            rate: learning rate of lambda relative to other parameters.
+            rate: learning rate of lambda, as a multiple of that of other parameters.
         """
         super().__init__()
         self.expert = expert
@@ -153,7 +153,7 @@ class ExpertAndImitators(TextClassifier):
         self.lambda_steps = nn.Parameter(torch.zeros(sum(len(group.windows) for group in groups)))
         """[imitators], (lambda - start) / rate.
 
-        This form scales the learning rate of lambda. Scaling the gradient has no effect with Adam.
+        This form scales the learning rate of lambda. With Adam, scaling the gradient has no effect.
         """
 
     @classmethod
@@ -179,15 +179,15 @@ class ExpertAndImitators(TextClassifier):
         return model
 
     def lambdas(self) -> Tensor:
-        """Return lambda, the weight before the sigmoid, of each imitator [imitators]."""
+        """Return lambda of each imitator [imitators], which is the weight before the sigmoid."""
         return self.start + self.rate * self.lambda_steps.float()
 
     def weights(self) -> Tensor:
-        """Return the weight sigma(lambda) of each imitator [imitators]."""
+        """Return the weight sigmoid(lambda) of each imitator [imitators]."""
         return self.lambdas().sigmoid()
 
     def alphas(self, piece_tokens: Tensor) -> Tensor:
-        """Return log-probabilities alpha (equation 3.7) [imitators, batch, classes]."""
+        """Return the log-probabilities alpha [imitators, batch, classes] (equation 3.7)."""
         with torch.no_grad():
             return torch.cat([group.alphas(piece_tokens) for group in self._groups()])
 
@@ -203,7 +203,7 @@ class ExpertAndImitators(TextClassifier):
         return self.expert.classify(embedded, src_tokens, src_lengths)
 
     def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the inputs of `forward` with the imitators' alphas."""
+        """Return the inputs of `forward` with the log-probabilities `alphas` added."""
         return {**inputs, "alphas": self.alphas(inputs["piece_tokens"])}
 
     def forward(
@@ -233,19 +233,19 @@ class ExpertAndImitators(TextClassifier):
         return logits + mixture.type_as(logits)
 
     def max_positions(self) -> Any:
-        """Return the maximum numbers of words, which the expert reads, and of subwords."""
+        """Return the maximum text length in words, which the expert reads, and in subwords."""
         words = self.expert.max_positions()
         return None if words is None else (words, None)
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:
-    """Return the options of each checkpoint of imitators as JSON. ":" separates `checkpoints`."""
+    """Return the options of imitators as JSON, for paths of checkpoints separated by ":"."""
     groups = []
     for path in map(Path, checkpoints.split(":")):
         state = read_checkpoint_of_task(path, task)
         if not architecture(state).startswith("imitators"):
             raise ConfigurationError(
-                f"{path} is a checkpoint of {architecture(state)}; expected imitators trained with "
+                f"{path} is a checkpoint of {architecture(state)}. Expected imitators trained with "
                 "--classification-stage imitate."
             )
         options = model_options(state)
@@ -258,10 +258,10 @@ def imitator_options(checkpoints: str, task: Any) -> str:
 def _check(cfg: Any) -> None:
     if not cfg.mixture_expert_options:
         raise ConfigurationError(
-            "--arch expert_and_imitators needs --mixture-expert, the checkpoint of an expert."
+            "--arch expert_and_imitators needs an expert. Set --mixture-expert to its checkpoint."
         )
     if bool(cfg.mixture_random) == bool(cfg.mixture_imitator_options):
         raise ConfigurationError(
             "--arch expert_and_imitators needs either --mixture-imitators or, for the control "
-            "experiment, --mixture-random."
+            "experiment, --mixture-random. Set one of the two."
         )

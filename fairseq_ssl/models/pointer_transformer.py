@@ -23,17 +23,17 @@ from fairseq_ssl.options import add_options, option
 
 @dataclass(frozen=True)
 class PointerOptions:
-    """Options of copying."""
+    """Options of the pointer-generator."""
 
     copy_vocabulary: int | None = option(
         None,
-        "vocabulary size, including special symbols; words further down in the dictionary can only "
-        "be copied",
+        "vocabulary size, including special symbols; later words in the dictionary can only be "
+        "copied",
         low=1,
-        usual="the whole dictionary",
+        usual="the dictionary size",
     )
     copy_attention_heads: int = option(
-        1, "number of heads over which the copy attention, alpha in PoDA, is averaged", low=1
+        1, "number of heads whose average is the copy attention, alpha in PoDA", low=1
     )
 
 
@@ -41,10 +41,10 @@ class PointerOptions:
 class PointerTransformerModel(TransformerModel):
     """fairseq's Transformer with a pointer-generator output layer.
 
-    Its vocabulary is the first `copy_vocabulary` entries of the dictionary. Larger ids in sources
-    and targets are out-of-vocabulary words: they are embedded as <unk> and can only be copied.
-    Output distributions have a column for each word of the vocabulary, then one for each
-    out-of-vocabulary word of the source (see `SourceWords`).
+    The vocabulary is the first `copy_vocabulary` entries of the dictionary. Larger ids in sources
+    and targets are out-of-vocabulary words, which are embedded as <unk> and can only be copied.
+    Output distributions have a column for each word in the vocabulary, followed by a column for
+    each out-of-vocabulary word in the source (see `SourceWords`).
     """
 
     @classmethod
@@ -62,7 +62,7 @@ class PointerTransformerModel(TransformerModel):
     def build_model(cls, args: Any, task: Any) -> PointerTransformerModel:
         """Build fairseq's Transformer with `PointerEncoder` and `PointerDecoder`."""
         _check(args, task)
-        # From a Hydra config, fairseq would drop the options that its own Transformer lacks.
+        # fairseq would drop options from a Hydra config that its own Transformer lacks.
         if not isinstance(args, Namespace):
             args = Namespace(**dict(args))
         model: PointerTransformerModel = super().build_model(args, task)
@@ -72,7 +72,7 @@ class PointerTransformerModel(TransformerModel):
     def build_embedding(
         cls, args: Any, dictionary: Any, embed_dim: int, path: str | None = None
     ) -> Any:
-        """Build embeddings of the vocabulary, which may be smaller than the dictionary."""
+        """Build embeddings for the vocabulary, which may be smaller than the dictionary."""
         return Embedding(args.copy_vocabulary, embed_dim, dictionary.pad())
 
     @classmethod
@@ -87,7 +87,7 @@ class PointerTransformerModel(TransformerModel):
 
     @property
     def copy_vocabulary(self) -> int:
-        """Vocabulary size. Words with this id or a larger one can only be copied."""
+        """Vocabulary size. Words with this id or a larger id can only be copied."""
         return int(self.decoder.embed_tokens.num_embeddings)
 
     def get_targets(self, sample: dict[str, Any], net_output: Any) -> Tensor:
@@ -100,14 +100,14 @@ class PointerTransformerModel(TransformerModel):
 
 
 class PointerEncoder(TransformerEncoder):
-    """fairseq's encoder, with the `SourceWords` added to its output as `source_words`."""
+    """fairseq's encoder, whose output also contains a `SourceWords` as `source_words`."""
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(args, dictionary, embed_tokens)
         self.unk = dictionary.unk()
 
     def forward(self, src_tokens: Tensor, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return the encoder output of `src_tokens` [batch, source time], with `source_words`.
+        """Return the encoder output for `src_tokens` [batch, source time], with `source_words`.
 
         Out-of-vocabulary words are embedded as <unk>.
         """
@@ -117,13 +117,13 @@ class PointerEncoder(TransformerEncoder):
         return {**encoded, "source_words": words}
 
     def reorder_encoder_out(self, encoder_out: Any, new_order: Tensor) -> dict[str, Any]:
-        """Return the encoder output of the sentences with the indices `new_order`."""
+        """Return the encoder output for the sentences with the indices `new_order`."""
         words = encoder_out["source_words"].select_rows(new_order)
         return {**super().reorder_encoder_out(encoder_out, new_order), "source_words": words}
 
 
 class PointerDecoder(TransformerDecoder):
-    """fairseq's decoder with copy attention on its last layer."""
+    """fairseq's decoder with copy attention on top of its last layer."""
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(args, dictionary, embed_tokens)
@@ -163,7 +163,7 @@ class PointerDecoder(TransformerDecoder):
     def get_normalized_probs(
         self, net_output: Any, log_probs: bool, sample: dict[str, Any] | None = None
     ) -> Tensor:
-        """Return p(w) of equation 3, or log p(w) with `log_probs`, both [batch, time, width]."""
+        """Return p(w) (equation 3) or, with `log_probs`, log p(w), both [batch, time, width]."""
         logits, extra = net_output[0], net_output[1]
         lprobs: Tensor = extra["copying"].log_probabilities(logits)
         return lprobs if log_probs else lprobs.exp()
@@ -183,7 +183,7 @@ class PointerDecoder(TransformerDecoder):
 
 
 def _check(args: Any, task: Any) -> None:
-    """Reject invalid options. Set `copy_vocabulary` to the dictionary size by default."""
+    """Reject invalid options. If `copy_vocabulary` is not set, set it to the dictionary size."""
     words = len(task.source_dictionary)
     require_joint_dictionary(task.source_dictionary, task.target_dictionary, "copying")
     if args.copy_vocabulary is None:
@@ -191,17 +191,17 @@ def _check(args: Any, task: Any) -> None:
     minimum = task.source_dictionary.nspecial + 1
     if not minimum <= args.copy_vocabulary <= words:
         raise ConfigurationError(
-            f"--copy-vocabulary is {args.copy_vocabulary}; expected {minimum} to {words}, the size "
-            "of the dictionary."
+            f"--copy-vocabulary is {args.copy_vocabulary}. Expected {minimum} to {words}, the "
+            "dictionary size."
         )
     if args.decoder_output_dim != args.decoder_embed_dim:
         raise ConfigurationError(
-            f"--decoder-output-dim is {args.decoder_output_dim}; expected --decoder-embed-dim, "
-            f"{args.decoder_embed_dim}, since the output layer shares the weights of embeddings."
+            f"--decoder-output-dim is {args.decoder_output_dim}. Expected --decoder-embed-dim, "
+            f"{args.decoder_embed_dim}, because the output layer shares the embeddings."
         )
     if args.decoder_output_dim % args.copy_attention_heads:
         raise ConfigurationError(
-            f"--copy-attention-heads is {args.copy_attention_heads}; expected a divisor of the "
+            f"--copy-attention-heads is {args.copy_attention_heads}. Expected a divisor of the "
             f"decoder's output dimension, {args.decoder_output_dim}."
         )
     names = ("adaptive_softmax_cutoff", "encoder_embed_path", "decoder_embed_path")
@@ -220,12 +220,12 @@ def _fill_architecture(args: Any, stock_arch: str, **defaults: Any) -> None:
 
 @register_model_architecture("pointer_transformer", "pointer_transformer")
 def pointer_transformer(args: Any) -> None:
-    """The pointer-generator Transformer of PoDA, section 3.1."""
+    """The pointer-generator Transformer in PoDA, section 3.1."""
     dropouts = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.2)
     _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, **dropouts)
 
 
 @register_model_architecture("pointer_transformer", "pointer_transformer_tiny")
 def pointer_transformer_tiny(args: Any) -> None:
-    """The pointer Transformer with the sizes of `transformer_tiny`."""
+    """The pointer-generator Transformer with the sizes of `transformer_tiny`."""
     _fill_architecture(args, "transformer_tiny")

@@ -1,7 +1,6 @@
 """Transformer with pseudo-bidirectional decoding (PBD).
 
-The decoder attends to the source as a pseudo future. By default it shares its layers with the
-encoder.
+The decoder attends to the source as a pseudo future. By default, it shares the encoder's layers.
 """
 
 import math
@@ -42,11 +41,11 @@ ALIGNMENTS = ("position", "prefix")
 
 @dataclass
 class PseudoBidirectionalConfig(FairseqDataclass):
-    """Options of the model. The default sizes are the sizes of fairseq's `transformer`."""
+    """Options of the model. The default sizes are those of fairseq's `transformer`."""
 
     encoder_layers: int = option(6, "number of encoder layers and of decoder layers", low=1)
     encoder_embed_dim: int = option(
-        512, "embedding dimension, a multiple of the attention heads", low=4
+        512, "embedding dimension, a multiple of the number of attention heads", low=4
     )
     encoder_ffn_embed_dim: int = option(2048, "feed-forward dimension", low=1)
     encoder_attention_heads: int = option(8, "number of attention heads", low=1)
@@ -64,25 +63,25 @@ class PseudoBidirectionalConfig(FairseqDataclass):
     max_target_positions: int = option(1024, "maximum target length in tokens", low=1)
     pseudo_future_layer: ChoiceEnum(FUTURE_LAYERS) = option(  # type: ignore[valid-type]
         "input",
-        "source states that a decoder layer uses as its pseudo future: the input or the output of "
-        "the encoder layer with the same index",
+        "pseudo future of a decoder layer: the input or the output of the encoder layer with the "
+        "same index",
         choices=FUTURE_LAYERS,
     )
     pseudo_future_alignment: ChoiceEnum(ALIGNMENTS) = option(  # type: ignore[valid-type]
         "position",
-        "begin of the pseudo future in the source: after the position of the target token, or "
-        "after the source prefix closest to the target prefix by edit distance, which is not in "
-        "the paper",
+        "start of the pseudo future in the source; position: after the target token's position; "
+        "prefix: after the source prefix with the smallest edit distance to the target prefix, "
+        "which is not in the paper",
         choices=ALIGNMENTS,
     )
     no_pseudo_future: bool = option(
-        False, "attend to the target's past only, without pseudo future (PBD, table 2)"
+        False, "attend only to the target's past, without a pseudo future (PBD, table 2)"
     )
     no_share_encoder_decoder: bool = option(False, "give the decoder its own layers (PBD, table 2)")
 
 
 class SharedEncoder(FairseqEncoder):
-    """A Transformer encoder that shares embeddings, and by default layers, with the decoder."""
+    """A Transformer encoder that shares embeddings and, by default, layers with the decoder."""
 
     def __init__(self, cfg: PseudoBidirectionalConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
@@ -113,7 +112,7 @@ class SharedEncoder(FairseqEncoder):
     ) -> dict[str, list[Any]]:
         """Return fairseq's encoder output for ids [batch, time], padded on either side.
 
-        Its key `encoded` has the `EncodedSource`, which the decoder reads.
+        The key `encoded` contains the `EncodedSource` for the decoder.
         """
         is_padding = src_tokens.eq(self.padding)
         is_padded = bool(is_padding.any())
@@ -133,7 +132,7 @@ class SharedEncoder(FairseqEncoder):
     def reorder_encoder_out(
         self, encoder_out: dict[str, list[Any]], new_order: Tensor
     ) -> dict[str, list[Any]]:
-        """Return the encoder output of the target rows with the indices `new_order`."""
+        """Return the encoder output for the target rows with the indices `new_order`."""
         return _encoder_out(
             encoder_out["encoder_out"][0].index_select(1, new_order),
             encoder_out["encoder_padding_mask"][0].index_select(0, new_order),
@@ -162,7 +161,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         self.layers = nn.ModuleList(
             DecoderLayer(sizes, has_segments=self.has_future) for _ in range(cfg.encoder_layers)
         )
-        # A tuple keeps the encoder from being a submodule, so that shared weights have one name.
+        # In a tuple, the encoder is not a submodule, so each shared weight has only one name.
         self._encoder = (encoder,)
         if not self.is_shared:
             self.blocks = nn.ModuleList(TransformerBlock(sizes) for _ in encoder.layers)
@@ -170,7 +169,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
 
     @property
     def parts(self) -> list[tuple[DecoderLayer, TransformerBlock]]:
-        """Pairs of a decoder layer and its block, which is the encoder's if layers are shared."""
+        """Pairs of a decoder layer and its block, which may be shared with the encoder."""
         blocks = self._encoder[0].layers if self.is_shared else self.blocks
         return list(zip(self.layers, blocks, strict=True))  # type: ignore[arg-type]
 
@@ -181,7 +180,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return features [batch, time, dim] of ids [batch, time], and extra outputs.
+        """Return features [batch, time, dim] for ids [batch, time], and extra outputs.
 
         With `incremental_state`, only the last token of each row is decoded, and time is 1.
         """
@@ -202,7 +201,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         return norm(states), {"attn": [attn], "inner_states": []}
 
     def _teacher_forced(self, tokens: Tensor, encoded: EncodedSource) -> TeacherForcedTarget:
-        """Return the context of self-attention for the complete targets `tokens` [rows, time]."""
+        """Return the self-attention context for complete targets `tokens` [rows, time]."""
         real, consumed = tokens.ne(self._encoder[0].padding), None
         if self.is_aligned:
             rows = encoded.row_indices()
@@ -213,9 +212,9 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     def _step(
         self, tokens: Tensor, encoded: EncodedSource, state: dict[str, Any]
     ) -> tuple[IncrementalTarget | AlignedIncrementalTarget, SourceContext]:
-        """Return the contexts of self-attention and source attention for `tokens` [rows, 1].
+        """Return the self-attention and source attention contexts for `tokens` [rows, 1].
 
-        They are stored in the incremental state.
+        Both are stored in the incremental state.
         """
         if STATE not in state:
             future = self._future(encoded)
@@ -230,7 +229,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         return target, source
 
     def _future(self, encoded: EncodedSource) -> list[KeysValues] | None:
-        """Return the keys and values of the pseudo future for each layer, or None without it."""
+        """Return the pseudo future's keys and values for each layer, or None without a future."""
         if not self.has_future:
             return None
         if self.is_shared and not self.copies_output:
@@ -246,7 +245,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         return SourceContext(encoded, [layer.encoder_attn for layer, _ in self.parts])
 
     def output_layer(self, features: Tensor, **_: Any) -> Tensor:
-        """Return the logits [batch, time, vocabulary] of features, with tied embeddings."""
+        """Return the logits [batch, time, vocabulary] for features, using tied embeddings."""
         return functional.linear(features, self._encoder[0].embed_tokens.weight)
 
     def reorder_incremental_state(
@@ -284,8 +283,8 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
     def load_state_dict(self, state_dict: dict[str, Any], *more: Any, **options: Any) -> Any:
         """Load a checkpoint.
 
-        Raise ConfigurationError if only one of its decoder and this decoder shares the encoder's
-        layers.
+        Raise ConfigurationError if its decoder shares the encoder's layers and this decoder does
+        not, or the other way round.
         """
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, *more, **options)
@@ -327,8 +326,8 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
     """Raise ConfigurationError unless both decoders, or neither, share the encoder's layers."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
-            "The checkpoint is from a fairseq Transformer, whose decoder has its own layers. "
-            "A pseudo_bidirectional_transformer cannot be initialized from it."
+            "A pseudo_bidirectional_transformer cannot be initialized from this checkpoint of a "
+            "fairseq Transformer, whose decoder has its own layers."
         )
     is_shared = not any(key.startswith("decoder.blocks.") for key in state)
     if is_shared != decoder.is_shared:
@@ -342,7 +341,7 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
 register_architectures(
     "pseudo_bidirectional_transformer",
     {
-        # Transformer big of Vaswani et al. (2017), with the dropout of PBD, section 4.1
+        # Transformer big (Vaswani et al., 2017) with the dropout of PBD, section 4.1
         "pseudo_bidirectional_transformer_big": {
             **encoder_sizes(layers=6, dim=1024, inner_dim=4096, heads=16),
             "dropout": 0.2,

@@ -1,4 +1,4 @@
-"""LSTM text classifier, and the LSTM language model that initializes it (MEIN)."""
+"""LSTM text classifier, and an LSTM language model to initialize it (MEIN)."""
 
 import logging
 from dataclasses import dataclass
@@ -19,32 +19,32 @@ from fairseq_ssl.options import option
 logger = logging.getLogger(__name__)
 
 CUTOFFS = (2_000, 10_000)
-"""Cutoffs of the adaptive softmax of language models. Those beyond the vocabulary are ignored."""
+"""Adaptive softmax cutoffs of language models. Cutoffs above the vocabulary size are ignored."""
 
 
 @dataclass
 class RecurrentConfig(FairseqDataclass):
-    """Options of the LSTM encoder. The defaults are from the thesis, table 3.2."""
+    """Options of the LSTM encoder. The defaults are from Kiyono (2022), table 3.2."""
 
-    recurrent_embed_dim: int = option(256, "word embedding dimension, D in the thesis", low=1)
-    recurrent_hidden_dim: int = option(1024, "LSTM hidden dimension, H in the thesis", low=1)
+    recurrent_embed_dim: int = option(256, "word embedding dimension", low=1)
+    recurrent_hidden_dim: int = option(1024, "LSTM hidden dimension", low=1)
     recurrent_layers: int = option(1, "number of LSTM layers", low=1)
     recurrent_dropout: float = option(0.5, "dropout probability of embeddings", low=0, below=1)
     recurrent_embed_std: float = option(
         0.06,
-        "standard deviation of initial embeddings; a higher one slows down the learning of "
-        "normalized embeddings",
+        "standard deviation of initial embeddings; normalized embeddings learn more slowly with a "
+        "higher value",
         above=0,
     )
     recurrent_normalize_embeddings: bool = option(
         False,
         "normalize embeddings to mean 0 and variance 1, weighted by word frequency, for "
-        "adversarial training; set it for both the classifier and its language model",
+        "adversarial training; set it for the classifier and for its language model",
     )
 
 
 def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
-    """Build the encoder for a dictionary."""
+    """Build an LSTM encoder for the words of a dictionary."""
     flush_denormals()
     sizes = RecurrentSizes(
         vocabulary=len(dictionary),
@@ -76,7 +76,7 @@ class RecurrentDecoder(FairseqDecoder):
     def forward(self, prev_output_tokens: Tensor, **_: Any) -> tuple[Tensor, None]:
         """Return the LSTM state after each word [batch, time, hidden_dim], and None."""
         states = self.encoder.states(self.encoder.embed(prev_output_tokens))
-        # adaptive_loss sums the losses of all words in this type, which overflows in float16.
+        # adaptive_loss sums the losses of all words in this dtype, which overflows in float16.
         return states.type_as(self.encoder.embedding.weight), None
 
 
@@ -96,24 +96,24 @@ class LstmClassifierConfig(RecurrentConfig):
 
     classifier_mlp_dim: int = option(
         30,
-        "hidden dimension of the classification head, M in the thesis; 30 for sentiment, 128 for "
-        "RCV1 categories",
+        "hidden dimension of the classification head; Kiyono (2022) uses 30 for sentiment and 128 "
+        "for RCV1 categories",
         low=1,
     )
     classifier_lm: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "checkpoint of a recurrent_lm that initializes embeddings and LSTM; embeddings are matched "
-        "by word",
-        usual="random",
+        "checkpoint of a recurrent_lm from which to initialize embeddings and LSTM; embeddings are "
+        "matched by word",
+        usual="random weights",
     )
     classifier_lm_dict: Optional[str] = option(  # noqa: UP045
-        None, "dictionary of the language model of --classifier-lm"
+        None, "dictionary of the language model in --classifier-lm"
     )
 
 
 @register_model("lstm_classifier", dataclass=LstmClassifierConfig)
 class LstmClassifier(TextClassifier):
-    """An LSTM classifier of texts (thesis, equations 3.1 and 3.2).
+    """An LSTM text classifier (Kiyono, 2022, equations 3.1 and 3.2).
 
     p(y|X) = softmax(W ReLU(W_h h_T + b_h) + b), where h_T is the last state of the LSTM.
     """
@@ -151,7 +151,7 @@ class LstmClassifier(TextClassifier):
         return self.encoder.embed(src_tokens)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return logits z = W ReLU(W_h h_T + b_h) + b [batch, classes]."""
+        """Return the logits z = W ReLU(W_h h_T + b_h) + b [batch, classes]."""
         states = self.encoder.last_state(embedded, src_lengths)
         logits: Tensor = self.output(self.hidden(states).relu())
         return logits

@@ -1,4 +1,4 @@
-"""Transformer with shifted, absolute or relative positions (SHAPE; thesis, chapter 6)."""
+"""Transformer with shifted, absolute or relative positions (SHAPE; Kiyono, 2022, chapter 6)."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ EMBEDDING_INITS = ("normal", "glorot")
 
 @dataclass(frozen=True)
 class ShapeOptions:
-    """Options of positions. The thesis does not specify the embedding initialization."""
+    """Options of positions. Kiyono (2022) does not specify the embedding initialization."""
 
     shape_positions: str = option(
         "shifted",
-        "position encoding: absolute, sinusoids; shifted, sinusoids with random shifts in training "
-        "(SHAPE); relative, learned distances in self-attention (Shaw et al., 2018)",
+        "position encoding; absolute: sinusoids; shifted: sinusoids with random shifts in training "
+        "(SHAPE); relative: learned distances in self-attention (Shaw et al., 2018)",
         choices=POSITIONS,
     )
     shape_max_shift: int = option(
         500,
-        "maximum shift in training in tokens (shifted only), K in the thesis; the shift is drawn "
-        "uniformly from 0 to K for each sequence and step, separately for source and target",
+        "maximum shift K in tokens in training (shifted only); the shift is drawn uniformly from 0 "
+        "to K for each sequence and step, separately for source and target",
         low=0,
         metavar="K",
     )
     shape_shared_shift: bool = option(
         False,
-        "draw one shift for both source and target of a pair (shifted only); not in the thesis",
+        "draw one shift for both source and target (shifted only); not in Kiyono (2022)",
         usual="separately for source and target",
     )
     shape_shift_warmup: int = option(
         0,
-        "number of updates in which K grows linearly from 0 (shifted only); not in the thesis",
+        "number of updates in which K grows linearly from 0 (shifted only); not in Kiyono (2022)",
         low=0,
     )
     shape_eval_offset: int = option(
         0,
-        "index of the first position in evaluation (absolute and shifted only); 0 in the thesis, K "
-        "in the authors' code",
+        "index of the first position in evaluation (absolute and shifted only); Kiyono (2022) uses "
+        "0, the authors' code K",
         low=0,
     )
     shape_relative_limit: int = option(
@@ -70,17 +70,17 @@ class ShapeOptions:
     )
     shape_embedding_init: str = option(
         "normal",
-        "initialization of token embeddings: normal, with standard deviation dim^-0.5, as in "
-        "fairseq; glorot, uniform, as in OpenNMT-py, which the authors used",
+        "initialization of token embeddings; normal: with standard deviation dim^-0.5, as in "
+        "fairseq; glorot: uniform, as in OpenNMT-py, which the authors used",
         choices=EMBEDDING_INITS,
     )
 
 
 DEFAULTS = vars(ShapeOptions())
 SHIFT_OPTIONS = ("shape_max_shift", "shape_shared_shift", "shape_shift_warmup")
-"""Options of shifted positions. Without shifts, they are 0 or False."""
+"""Options of shifted positions, which must be 0 or False for other positions."""
 RELATIVE_OPTIONS = ("shape_relative_limit", "shape_relative_one_table")
-"""Options of relative positions. Without relative positions, they have their defaults."""
+"""Options of relative positions, which must have their defaults for other positions."""
 OTHER_POSITIONS = (
     "encoder_learned_pos",
     "decoder_learned_pos",
@@ -97,9 +97,10 @@ OTHER_ATTENTION = (
 class ShapeTransformerModel(TransformerModel):
     """fairseq's Transformer with one of three position encodings.
 
-    shifted: sinusoids, shifted in training by random numbers drawn separately for source and
-    target, or with `shape_shared_shift` once for both. absolute: sinusoids, bit for bit as in the
-    stock Transformer. relative: relative self-attention.
+    Shifted positions are sinusoids, shifted in training by random numbers, which are drawn
+    separately for source and target, or once for both with `shape_shared_shift`. Absolute positions
+    are sinusoids, bit for bit as in the stock Transformer. Relative positions use relative
+    self-attention.
     """
 
     @classmethod
@@ -136,9 +137,9 @@ class ShapeTransformerModel(TransformerModel):
 
 
 def _make_relative(side: Any, args: Any) -> None:
-    """Remove the sinusoids, and replace the self-attention of each layer by relative attention."""
+    """Remove the sinusoids, and replace each layer's self-attention with relative attention."""
     side.embed_positions = None
-    # `children`, since iterating over `layers` skips some of them with --encoder-layerdrop.
+    # Use `children`: with --encoder-layerdrop, iterating over `layers` skips some of them.
     for layer in side.layers.children():
         layer.self_attn = RelativeSelfAttention.from_stock(
             layer.self_attn, args.shape_relative_limit, args.shape_relative_one_table
@@ -160,7 +161,7 @@ def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
 
 
 def _check(args: Any) -> None:
-    """Reject options that would disable the position encoding, or that have no effect."""
+    """Reject options that would disable the position encoding or have no effect."""
     positions = f"--shape-positions {args.shape_positions}, which has"
     _reject(args, OTHER_POSITIONS, "shape_transformer, which has its own position encoding")
     if args.shape_positions != "shifted":

@@ -1,4 +1,4 @@
-"""Text classifiers (experts, MEIN): base class, classification head, loading from checkpoints."""
+"""Text classifiers (experts in MEIN): base class, classification head, loading checkpoints."""
 
 import json
 from abc import abstractmethod
@@ -23,13 +23,12 @@ def require_classes(task: Any, arch: str) -> None:
     """Raise ConfigurationError if the task has no attribute `classes`."""
     if getattr(task, "classes", None) is None:
         raise ConfigurationError(
-            f"--arch {arch} needs a task with classes, such as semi_supervised_classification. "
-            "Set --task."
+            f"--arch {arch} needs a classification task. Set --task semi_supervised_classification."
         )
 
 
 class TextClassifier(BaseFairseqModel):
-    """Base class of classifiers. `embed` and `classify` are separate, to perturb the embeddings."""
+    """Base class of classifiers. Adversarial losses perturb the output of `embed`."""
 
     stages: tuple[str, ...] = ("supervised",)
     """The values of --classification-stage that can train the model."""
@@ -43,9 +42,9 @@ class TextClassifier(BaseFairseqModel):
         """Return the logits z [batch, classes] of embedded texts."""
 
     def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the inputs of `forward`, with values added that do not depend on the embeddings.
+        """Return the inputs of `forward` plus values that do not depend on the embeddings.
 
-        Call it once before several calls of `forward` with different perturbations of a batch.
+        Call this once before several calls of `forward` with different perturbations of a batch.
         """
         return inputs
 
@@ -77,7 +76,7 @@ class PooledConfig(StoredConfig):
 
     classifier_mlp_dim: int = option(30, "hidden dimension of the classification head", low=1)
     classifier_pool: ChoiceEnum(POOLS) = option(  # type: ignore[valid-type]
-        POOLS[0], "pooling: mean of a text's states, or first state", choices=POOLS
+        POOLS[0], "pooling of a text's states: their mean, or the first state", choices=POOLS
     )
     classifier_dropout: float = option(
         0.1, "dropout probability of embeddings and pooled states", low=0, below=1
@@ -99,10 +98,10 @@ class ClassificationHead(nn.Module):
         self.output = nn.Linear(cfg.classifier_mlp_dim, classes)
 
     def forward(self, states: Tensor, is_word: Tensor) -> Tensor:
-        """Return logits [batch, classes].
+        """Return the logits [batch, classes].
 
         Args:
-            states: [batch, time, dim], the output of the encoder.
+            states: [batch, time, dim], the encoder's states.
             is_word: [batch, time], True for states to average, at least one per text.
         """
         if self.pool == FIRST:
@@ -126,7 +125,7 @@ INITIALIZATION_OPTIONS = (
 
 
 def expert_options(path: Path) -> str:
-    """Return the model options in a checkpoint, except `INITIALIZATION_OPTIONS`, as JSON."""
+    """Return the model options in a checkpoint as JSON, without `INITIALIZATION_OPTIONS`."""
     options = model_options(read_checkpoint(path))
     kept = {key: value for key, value in options.items() if key not in INITIALIZATION_OPTIONS}
     return json.dumps(kept)
@@ -141,21 +140,21 @@ def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
     model = models.build_model(OmegaConf.create(cfg), task, from_checkpoint=True)
     if not isinstance(model, TextClassifier):
         raise ConfigurationError(
-            f"{origin} is a checkpoint of {cfg.get('_name')}; expected a classifier trained with "
+            f"{origin} is a checkpoint of {cfg.get('_name')}. Expected a classifier trained with "
             "--classification-stage supervised."
         )
     return model
 
 
 def load_expert(path: Path, task: Any) -> TextClassifier:
-    """Load a classifier from a checkpoint, which must have the vocabularies of the task."""
+    """Load a classifier from a checkpoint, whose vocabularies must be those of the task."""
     expert = build_expert(expert_options(path), task, str(path))
     expert.load_state_dict(read_checkpoint_of_task(path, task)["model"])
     return expert
 
 
 def read_checkpoint_of_task(path: Path, task: Any) -> dict[str, Any]:
-    """Read a checkpoint. Raise an error if its vocabularies are not the task's."""
+    """Read a checkpoint. Raise an error if its vocabularies differ from those of the task."""
     state = read_checkpoint(path)
     task.check_task_state(state.get("task_state") or {}, str(path))
     return state

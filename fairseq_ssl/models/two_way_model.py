@@ -1,4 +1,4 @@
-"""A pair of translation models, one per direction, in one checkpoint."""
+"""Two translation models, one per direction, in one checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TwoWayModel(BaseFairseqModel):
     """Two encoder-decoder models, one per translation direction, without shared weights."""
 
     def __init__(self, models: Mapping[str, Any]) -> None:
-        """Combine two models. The keys of `models` are directions such as ``de-en``."""
+        """Combine two models. The keys of `models` are directions, such as ``de-en``."""
         super().__init__()
         for model in models.values():
             if not isinstance(model, FairseqEncoderDecoderModel):
@@ -32,8 +32,8 @@ class TwoWayModel(BaseFairseqModel):
     def forward(self, batches: Sequence[DirectionBatch]) -> list[Tensor]:
         """Return log-probabilities [rows, time, vocabulary] for each batch.
 
-        All batches are scored in one call, since DistributedDataParallel allows one `forward` per
-        step.
+        All batches are scored in one call, because DistributedDataParallel allows only one
+        `forward` per step.
         """
         return [self._score(batch) for batch in batches]
 
@@ -52,27 +52,27 @@ class TwoWayModel(BaseFairseqModel):
         return scores
 
     def train(self, mode: bool = True) -> TwoWayModel:
-        """Set training or evaluation mode, unless all modules are in this mode already.
+        """Set training or evaluation mode, unless all modules are already in this mode.
 
-        fairseq sets the mode before each update. The check takes a third of the time.
+        fairseq sets the mode before each update. The check takes a third of the time of setting it.
         """
         if any(module.training != mode for module in self.modules()):
             super().train(mode)
         return self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Call `set_num_updates` of both models. fairseq's version would call it twice for each."""
+        """Call `set_num_updates` once for each model. fairseq's version would call it twice."""
         for model in self._all_models():
             model.set_num_updates(num_updates)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare both models for decoding. fairseq's version would not call theirs."""
+        """Prepare both models for decoding. fairseq's version would skip their own methods."""
         for model in self._all_models():
             model.prepare_for_inference_(cfg)
         super().prepare_for_inference_(cfg)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return the maximum sentence length that both models support as source and as target."""
+        """Return the maximum sentence length that both models support on both sides."""
         max_length = min(min(model.max_positions()) for model in self._all_models())
         return max_length, max_length
 
@@ -85,17 +85,17 @@ class TwoWayModel(BaseFairseqModel):
 
 
 def _check_model(model: Any) -> None:
-    """Reject a model with copy-only words, and one whose targets share the shifts of sources."""
+    """Reject models with copy-only words or with the same shifts for sources and targets."""
     words = len(model.decoder.dictionary)
     if getattr(model, "copy_vocabulary", words) < words:
         raise ConfigurationError(
             f"--copy-vocabulary is {model.copy_vocabulary}, but the dictionary has {words} "
-            "entries. Words that can only be copied are not supported in both directions. Remove "
-            "the option, or train each direction separately with --task copying_translation."
+            "entries. Joint training of both directions does not support words that can only be "
+            "copied. Remove the option, or use --task copying_translation for each direction."
         )
     positions = getattr(model.decoder, "embed_positions", None)
     if getattr(positions, "leader", None) is not None:
         raise ConfigurationError(
-            "--shape-shared-shift cannot be used in both directions, since the candidates of a "
-            "sentence are several targets of one source. Remove it."
+            "--shape-shared-shift cannot be used to train both directions, because a source has "
+            "several candidate targets. Remove it."
         )

@@ -1,4 +1,4 @@
-"""Pretrained encoders of edit taggers, and states of words from the states of their subwords."""
+"""Pretrained encoders for edit taggers, and word states from subword states."""
 
 from __future__ import annotations
 
@@ -23,48 +23,48 @@ UNLIMITED = 10**9
 
 
 class EncodedWords(NamedTuple):
-    """The words of a batch after the encoder has read the tokens."""
+    """The words in a batch after the encoder has read the tokens."""
 
     tokens: EncodedTokens
     words: Words
     own: Tensor | None
-    """[words, dim], embeddings of the words. None in an unfactorized model."""
+    """[words, dim], embeddings of the words, or None in an unfactorized model."""
     hidden: Tensor
     """[words, dim], the states h of the words."""
 
 
 def word_spans(batch: SubwordBatch) -> WordSpans:
-    """Return the indices of the first and the last subword of each word, both 0 for padding."""
+    """Return the indices of each word's first and last subword, both 0 for padding."""
     last = batch.first + batch.counts.clamp(min=1) - 1
     return WordSpans(batch.first, last, batch.counts > 0)
 
 
 def first_states(states: Tensor, batch: SubwordBatch) -> Tensor:
-    """Return the state of the first subword of each word [words, dim], without padding.
+    """Return the state of each word's first subword [words, dim], without padding.
 
     Args:
-        states: [batch, time, dim], of subwords.
+        states: [batch, time, dim], subword states.
         batch: the subwords.
     """
     return states.flatten(0, 1)[_first(batch)]
 
 
 def sum_embeddings(embeddings: Tensor, batch: SubwordBatch) -> Tensor:
-    """Return the sum of the subword embeddings of each word [words, dim], without padding."""
+    """Return the sum of each word's subword embeddings [words, dim], without padding."""
     index, _, counts = _subwords(batch)
     ids = batch.ids.flatten()[index]
     return functional.embedding_bag(ids, embeddings, counts.cumsum(0) - counts, mode="sum")
 
 
 def _first(batch: SubwordBatch) -> Tensor:
-    """Return the index in the flattened batch of each word's first subword."""
+    """Return the index of each word's first subword in the flattened batch."""
     rows = torch.arange(len(batch.ids), device=batch.ids.device) * batch.ids.size(1)
     index: Tensor = (batch.first + rows.unsqueeze(1))[batch.counts > 0]
     return index
 
 
 def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the flat index and the word index of each subword, and the subword counts of words."""
+    """Return flat index and word index of each subword, and the number of subwords per word."""
     counts = batch.counts[batch.counts > 0]
     word = torch.repeat_interleave(counts)
     within = torch.arange(len(word), device=word.device) - (counts.cumsum(0) - counts)[word]
@@ -72,12 +72,12 @@ def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class PretrainedEncoder(nn.Module):
-    """An encoder of Hugging Face transformers with the interface of `EditEncoder`."""
+    """An encoder from Hugging Face transformers with the interface of `EditEncoder`."""
 
     factorized = False
 
     def __init__(self, model: Any, padding: int) -> None:
-        """Wrap a model of `transformers.AutoModel`. `padding` is the padding id."""
+        """Wrap a model loaded with `transformers.AutoModel`. `padding` is the padding id."""
         super().__init__()
         self.model = model
         self.padding = padding
@@ -92,11 +92,11 @@ class PretrainedEncoder(nn.Module):
         return embeddings
 
     def forward(self, tokens: Tensor, words: WordSpans | None = None) -> EditStates:
-        """Return the states of ids [batch, time], padded on the right. `words` is ignored."""
+        """Return the states for ids [batch, time], padded on the right. `words` is ignored."""
         return EditStates(self.encode_tokens(tokens).states, None, None)
 
     def encode_tokens(self, tokens: Tensor) -> EncodedTokens:
-        """Return the states of ids [batch, time], padded on the right."""
+        """Return the states for ids [batch, time], padded on the right."""
         is_padding = tokens.eq(self.padding)
         mask = (~is_padding).to(self.tokens.weight.dtype)
         output = self.model(input_ids=tokens, attention_mask=mask)
@@ -104,12 +104,12 @@ class PretrainedEncoder(nn.Module):
 
 
 def build_pretrained_encoder(cfg: Any, encoder: EncoderFiles, padding: int) -> PretrainedEncoder:
-    """Return an encoder of transformers, from its folder or for the weights of a checkpoint."""
+    """Load an encoder from its folder, or build it with random weights for a checkpoint."""
     if not cfg.edit_unfactorized:
         kind = encoder.config.get("model_type")
         raise ConfigurationError(
-            f"A factorized edit_tagger cannot use the encoder {kind!r}. Expected a BERT or a "
-            "RoBERTa. Pass --edit-unfactorized."
+            f"A factorized edit_tagger cannot use the encoder {kind!r}. Use BERT or RoBERTa, or "
+            "pass --edit-unfactorized."
         )
     if cfg.edit_init is None:
         return PretrainedEncoder(pretrained.of_config(dict(encoder.config)), padding)
@@ -117,7 +117,7 @@ def build_pretrained_encoder(cfg: Any, encoder: EncoderFiles, padding: int) -> P
 
 
 def load_pretrained_weights(name: str, model: Any, task: Any) -> None:
-    """Initialize `model` from a BERT or RoBERTa in the folder `name`."""
+    """Initialize `model` from a BERT or RoBERTa model in the folder `name`."""
     folder = Path(name).expanduser()
     symbols = task.source_dictionary.symbols
     if model.subwords is not None:

@@ -1,1 +1,1 @@
-"""PyTorch layers of the models, and computations on their outputs."""
+"""PyTorch layers that the models consist of, and computations on their outputs."""

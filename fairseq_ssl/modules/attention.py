@@ -1,9 +1,9 @@
 """Attention for pseudo-bidirectional decoding: projections, masks, cached keys and values (PBD).
 
-Decoder self-attention attends to the past of the target and, as a pseudo future, to the source
-positions after the current one (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` hold
-the keys and values of self-attention in training and in decoding. `SourceContext` holds the keys
-and values of source attention.
+Decoder self-attention attends to the target's past and, as a pseudo future, to the source positions
+after the current position (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` hold the
+keys and values of self-attention in training and in decoding. `SourceContext` holds the keys and
+values of source attention.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from torch.nn import functional
 
 _lock = threading.Lock()
 _stocks: list[Callable[..., Any]] = []
-"""PyTorch's function, once for each active context of `float32_attention`."""
+"""PyTorch's original function, once for each active `float32_attention` context."""
 
 
 @contextlib.contextmanager
 def float32_attention() -> Iterator[None]:
-    """Within this context, scaled dot-product attention computes in float32 despite autocast.
+    """Context manager in which scaled dot-product attention uses float32 despite autocast.
 
-    On CPUs, attention over up to 512 keys is slower in bfloat16. fairseq's attention is affected,
-    too: PyTorch looks the function up at each call.
+    On CPUs, attention over up to 512 keys is slower in bfloat16. The context also affects fairseq's
+    attention, because PyTorch looks the function up at each call.
     """
     with _lock:
         if not _stocks:
@@ -39,7 +39,7 @@ def float32_attention() -> Iterator[None]:
     try:
         yield
     finally:
-        with _lock:  # contexts of several threads can overlap: the last one restores the function
+        with _lock:  # contexts in several threads can overlap: the last exit restores the function
             stock = _stocks.pop()
             if not _stocks:
                 functional.scaled_dot_product_attention = stock
@@ -105,7 +105,7 @@ class Attention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def project(self, states: Tensor) -> tuple[Tensor, KeysValues]:
-        """Return the queries of `states` [batch, time, dim], and their keys and values."""
+        """Return the queries, and the keys and values, of `states` [batch, time, dim]."""
         query, key, value = self._split_heads(self.in_proj(states), 3)
         return query, KeysValues(key, value)
 
@@ -122,9 +122,9 @@ class Attention(nn.Module):
         return KeysValues(*self._split_heads(projected, 2))
 
     def translate_keys_values(self, keys_values: KeysValues, vector: Tensor) -> KeysValues:
-        """Return the keys and values of states s + `vector`, given the keys and values of s.
+        """Convert the keys and values of states s to those of the states s + `vector`.
 
-        Projecting only `vector` [dim] saves projecting the states a second time.
+        Only `vector` [dim] is projected, not the states a second time.
         """
         dim = self.out_proj.in_features
         offsets = functional.linear(vector, self.in_proj.weight[dim:]).view(2, 1, self.heads, 1, -1)
@@ -136,7 +136,7 @@ class Attention(nn.Module):
         Args:
             query: [batch, heads, time, dim / heads], from `project` or `project_queries`.
             keys_values: the keys and values to attend to.
-            mask: [batch or 1, 1, time or 1, keys], True where a query may attend. None: no mask.
+            mask: [batch or 1, 1, time or 1, keys], True where a query may attend, or None.
         """
         dropout = self.dropout if self.training else 0.0
         attended = functional.scaled_dot_product_attention(query, *keys_values, mask, dropout)
@@ -152,16 +152,16 @@ class Attention(nn.Module):
 def attend_from_units(
     query: Tensor, own: KeysValues, tokens: KeysValues, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """Return the attention output of the units [batch, heads, units, dim / heads].
+    """Return the attention output for units [batch, heads, units, dim / heads].
 
-    Each unit attends to all tokens and to itself, with time + 1 scores.
+    Each unit attends to all tokens and to itself, so it has time + 1 scores.
 
     Args:
         query: [batch, heads, units, dim / heads], queries of the units.
-        own: keys and values of the units, of the same shape.
+        own: keys and values of the units, with the same shape.
         tokens: keys and values of the tokens.
-        mask: [batch or 1, 1, units, time + 1], True where a unit may attend. The last column is the
-            unit itself. None: no mask.
+        mask: [batch or 1, 1, units, time + 1], True where a unit may attend, or None for no mask.
+            The last column is the unit itself.
         dropout: dropout probability of attention weights.
     """
     query = query * query.size(-1) ** -0.5
@@ -175,14 +175,14 @@ def attend_from_units(
 
 @dataclass(frozen=True)
 class EncodedSource:
-    """Encoder output, with each sentence stored once, whatever its number of hypotheses."""
+    """Encoder output that stores each sentence once, regardless of its number of hypotheses."""
 
     tokens: Tensor
-    """[sentences, time], the ids of the source."""
+    """[sentences, time], the source ids."""
     states: Tensor
-    """[sentences, time, dim], the output of the encoder."""
+    """[sentences, time, dim], the encoder's output states."""
     layer_states: tuple[Tensor, ...]
-    """The input of each layer, then the output of the last one, each [sentences, time, dim]."""
+    """The input of each layer and the output of the last layer, each [sentences, time, dim]."""
     keys_values: tuple[KeysValues, ...]
     """The keys and values of each layer's self-attention."""
     real: Tensor
@@ -190,10 +190,10 @@ class EncodedSource:
     is_padded: bool
     """True if any position is padding."""
     rows: Tensor | None = None
-    """[rows], the sentence index of each target row. None: one row per sentence."""
+    """[rows], the sentence index of each target row, or None for one row per sentence."""
 
     def select_rows(self, order: Tensor) -> EncodedSource:
-        """Select the target rows `order`. Only `rows` changes, the sentences are not copied."""
+        """Select the target rows `order`. Only `rows` changes: the sentences are not copied."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
     def row_indices(self) -> Tensor:
@@ -218,9 +218,9 @@ class SourceContext:
     """Keys and values of source attention for all decoder layers."""
 
     def __init__(self, encoded: EncodedSource, attentions: Sequence[Attention]) -> None:
-        """Compute the keys and values of each decoder layer.
+        """Compute the keys and values for each decoder layer.
 
-        Each sentence is projected once. Its target rows share the keys and values.
+        Each sentence is projected once. All target rows of a sentence share the keys and values.
         """
         self.group = encoded.rows_per_sentence()
         self.keys_values = [
@@ -236,7 +236,7 @@ class SourceContext:
         """Return the attention output [rows, time, dim] of a layer.
 
         Args:
-            attention: source attention of the layer.
+            attention: the layer's source attention.
             layer: index of the layer.
             query: [rows, heads, time, dim / heads].
         """
@@ -245,7 +245,7 @@ class SourceContext:
         return attention.attend(grouped, self.keys_values[layer], self.mask).view(rows, time, -1)
 
     def attention_weights(self, layer: int, query: Tensor) -> Tensor:
-        """Return attention weights [rows, time, source time], averaged over heads."""
+        """Return the attention weights [rows, time, source time], averaged over heads."""
         rows, _, time, _ = query.shape
         query = self._group_rows(query)
         scores = query.float() @ self.keys_values[layer].keys.float().transpose(-1, -2)
@@ -258,8 +258,8 @@ class SourceContext:
     def reorder(self, order: Tensor) -> None:
         """Select the target rows `order`.
 
-        If the number of rows is unchanged, fairseq reorders rows only within a sentence. The keys
-        and values then stay the same.
+        If the number of rows is unchanged, fairseq reorders rows only within each sentence, so the
+        keys and values stay the same.
         """
         if len(order) != len(self.keys_values[0].keys) * self.group:
             self._select_sentences(order.view(-1, self.group)[:, 0] // self.group)
@@ -278,20 +278,20 @@ class SourceContext:
 
 
 class TargetContext(Protocol):
-    """Keys and values of self-attention for all decoder layers: target prefix and pseudo future."""
+    """Self-attention keys and values for all decoder layers: target prefix and pseudo future."""
 
     def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
-        """Return the attention output [rows, time, dim] of the current positions.
+        """Return the attention output [rows, time, dim] at the current positions.
 
         Args:
-            attention: self-attention of the layer.
+            attention: the layer's self-attention.
             layer: index of the layer.
-            states: [rows, time, dim], its input at the current positions.
+            states: [rows, time, dim], the layer's input at the current positions.
         """
 
 
 class TeacherForcedTarget:
-    """The context of complete targets, as in training. Target keys come before source keys."""
+    """Context for complete targets, as in training. Target keys precede source keys."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class TeacherForcedTarget:
         Args:
             real: [rows, time], True at target positions that are not padding.
             encoded: the encoder output.
-            future: keys and values of the pseudo future for each layer. None: no pseudo future.
+            future: the pseudo future's keys and values for each layer, or None for no future.
             consumed: see `pseudo_bidirectional_mask`.
         """
         source = None if future is None else encoded.real
@@ -325,17 +325,17 @@ class TeacherForcedTarget:
 def pseudo_bidirectional_mask(
     targets: Tensor, sources: Tensor | None, consumed: Tensor | None = None
 ) -> Tensor:
-    """Return the mask of PBD, figure 2: True where a target position may attend.
+    """Return a mask that is True where a target position may attend (PBD, figure 2).
 
     Args:
         targets: [batch, time], True at target positions that are not padding.
-        sources: [batch, source time], True at source positions that are not padding. None: no
-            pseudo future.
+        sources: [batch, source time], True at source positions that are not padding, or None for
+            no pseudo future.
         consumed: [batch, time], the source position after which the pseudo future of each target
-            position begins. None: the position of the target itself.
+            position begins (default: the target position).
 
     Returns:
-        [batch or 1, 1, time, time + source time], with the keys of the target first
+        [batch or 1, 1, time, time + source time], with target keys before source keys
     """
     time = targets.size(1)
     positions = targets.cumsum(1) - 1 if consumed is None else consumed
@@ -349,14 +349,14 @@ def pseudo_bidirectional_mask(
 
 
 class IncrementalTarget:
-    """The context of targets that are generated token by token.
+    """Context for targets that are generated token by token.
 
-    Index t of a layer's cache holds source position t until target position t overwrites it. At
-    each step, the cache is then exactly the past of the target and the pseudo future.
+    Index t of a layer's cache holds source position t until target position t overwrites it.
+    Therefore, the cache at each step is exactly the target's past plus the pseudo future.
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
-        """Fill the cache with `future`, the pseudo future of each layer. None: no pseudo future."""
+        """Fill the cache with `future`, the pseudo future of each layer, or None for no future."""
         self.step = -1
         self.mask: Tensor | None = None
         self.cache: list[KeysValues] = []

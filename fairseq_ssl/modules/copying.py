@@ -13,11 +13,11 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class SourceWords:
-    """Source sentences whose out-of-vocabulary words have ids local to the sentence.
+    """Source sentences in which out-of-vocabulary words have ids local to the sentence.
 
-    In the data, an out-of-vocabulary word has any id of `vocabulary` or more. Here the first such
-    word of a sentence has the id `vocabulary`, the second one `vocabulary` + 1, and so on, so that
-    a distribution needs few extra columns.
+    In the data, out-of-vocabulary words have any dictionary ids of `vocabulary` or more. The local
+    ids of the out-of-vocabulary words in a sentence are consecutive and begin with `vocabulary`, so
+    that a distribution needs few extra columns.
     """
 
     tokens: Tensor
@@ -25,12 +25,12 @@ class SourceWords:
     first: Tensor
     """[batch, source time], the position at which the same word first occurs in the sentence."""
     unknown: Tensor
-    """[batch, max unknown words], the id in the data of each local id. -1: padding."""
+    """[batch, max unknown words], the dictionary id of each local id, or -1 for padding."""
     vocabulary: int
 
     @classmethod
     def from_ids(cls, ids: Tensor, vocabulary: int) -> SourceWords:
-        """Convert `ids` of the data [batch, source time]. Local ids are not changed."""
+        """Convert dictionary ids [batch, source time]. Local ids are not changed."""
         first = first_positions(ids)
         beyond = ids >= vocabulary
         starts = beyond & (first == torch.arange(ids.size(1), device=ids.device))
@@ -44,11 +44,11 @@ class SourceWords:
 
     @property
     def width(self) -> int:
-        """Number of columns of a distribution: size of the vocabulary plus max unknown words."""
+        """Number of columns in a distribution: vocabulary size plus max unknown words."""
         return self.vocabulary + self.unknown.size(1)
 
     def to_local(self, ids: Tensor, unk: int) -> Tensor:
-        """Convert `ids` of the data [batch, time] to local ids.
+        """Convert dictionary ids [batch, time] to local ids.
 
         Out-of-vocabulary words that are not in the source become `unk`.
         """
@@ -60,7 +60,7 @@ class SourceWords:
         return torch.where(beyond, rank.masked_fill(~same.any(2), unk), ids)
 
     def from_local(self, tokens: Tensor, sentence: int) -> Tensor:
-        """Convert `tokens` [time], local ids of a hypothesis for `sentence`, to ids of the data."""
+        """Convert `tokens` [time], a hypothesis for `sentence`, from local to dictionary ids."""
         beyond = tokens >= self.vocabulary
         rank = (tokens - self.vocabulary).clamp(min=0)
         if not bool(beyond.any()):
@@ -78,12 +78,12 @@ class SourceWords:
 
 
 def first_positions(ids: Tensor) -> Tensor:
-    """Return the first position of each id in its row, for `ids` [batch, time]."""
+    """Return the position of each id's first occurrence in its row, for `ids` [batch, time]."""
     ordered, order = ids.sort(dim=1, stable=True)
     index = torch.arange(ids.size(1), device=ids.device).expand_as(ids)
     starts = torch.ones_like(ids, dtype=torch.bool)
     starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    # Sorted stably, the first position of an id is at the start of its run.
+    # The sort is stable, so the first position of an id is at the start of its run.
     run = index.masked_fill(~starts, 0).cummax(1).values
     return torch.empty_like(ids).scatter_(1, order, order.gather(1, run))
 
@@ -91,7 +91,7 @@ def first_positions(ids: Tensor) -> Tensor:
 class CopyAttention(nn.Module):
     """The copy attention alpha and the logit of p_gen (PoDA, equation 3).
 
-    There is no dropout, since alpha must be a distribution over the source in training too.
+    There is no dropout, because alpha must be a distribution over the source even in training.
     """
 
     def __init__(self, dim: int, encoder_dim: int, heads: int = 1) -> None:
@@ -100,7 +100,7 @@ class CopyAttention(nn.Module):
         Args:
             dim: dimension of the decoder's output.
             encoder_dim: dimension of the encoder's output.
-            heads: number of heads, over which alpha is averaged. It must divide `dim`.
+            heads: number of heads over which alpha is averaged, a divisor of `dim`.
         """
         super().__init__()
         self.heads = heads
@@ -118,13 +118,13 @@ class CopyAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Attend to the source.
 
-        Queries are projected to the encoder's space instead of keys to the decoder's, so that
+        Queries are projected to the encoder's space, not keys to the decoder's space, so that
         incremental decoding does not have to cache keys.
 
         Args:
             states: [batch, time, dim], the output of the decoder.
             encoded: [batch, source time, encoder dim], the output of the encoder.
-            padding: [batch, source time], True at padding. None: no padding.
+            padding: [batch, source time], True at padding (default: no padding).
 
         Returns:
             log alpha [batch, time, source time], at least in float32, and the logit of p_gen
@@ -153,12 +153,12 @@ class CopyAttention(nn.Module):
 
 
 IMPOSSIBLE = -1e4
-"""Finite substitute for log 0, which keeps sums over all words finite."""
+"""Finite substitute for log 0 that keeps sums over all words finite."""
 
 
 @dataclass(frozen=True)
 class Copying:
-    """The copy distribution of each decoder position."""
+    """The copy distribution at each decoder position."""
 
     words: SourceWords
     attention: Tensor
@@ -167,7 +167,7 @@ class Copying:
     """[batch, time], the logit of p_gen."""
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Return log p(w) [batch, time, width] of equation 3, at least in float32.
+        """Return log p(w) [batch, time, width] (equation 3), at least in float32.
 
         Args:
             logits: [batch, time, vocabulary], the logits of p_v.
@@ -201,9 +201,9 @@ class _Parts(NamedTuple):
     """The terms of the mixture for the word at each source position, each [rows, source time]."""
 
     generated: Tensor
-    """log(p_gen p_v(w)), `IMPOSSIBLE` for an out-of-vocabulary word."""
+    """log(p_gen p_v(w)), or `IMPOSSIBLE` for an out-of-vocabulary word."""
     alpha: Tensor
-    """log sum alpha, summed over all positions of the word."""
+    """log sum alpha, where the sum is over all positions of the word."""
     copied: Tensor
     """log((1 - p_gen) sum alpha)."""
     mixed: Tensor
@@ -213,8 +213,8 @@ class _Parts(NamedTuple):
 class _Mixture(torch.autograd.Function):
     """The function log(p_gen p_v + (1 - p_gen) alpha) and its gradient.
 
-    p differs from p_gen p_v only at the words of the source. Only these words are computed
-    separately, so that each pass allocates one tensor [rows, width].
+    p differs from p_gen p_v only for words in the source. Only these words are computed separately,
+    so that each pass allocates only one tensor [rows, width].
     """
 
     @staticmethod
@@ -236,7 +236,7 @@ class _Mixture(torch.autograd.Function):
             gate: [rows], the logit of p_gen.
             words: [rows, source time], local ids below `width`.
             first: [rows, source time], the first position of the same word.
-            width: size of the vocabulary plus max unknown words.
+            width: vocabulary size plus max unknown words.
         """
         dtype = torch.promote_types(logits.dtype, torch.float32)
         vocabulary = logits.size(1)
@@ -257,7 +257,7 @@ class _Mixture(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of logits, alpha and gate, and None for the other arguments."""
+        """Return the gradients for logits, alpha and gate, and None for the other arguments."""
         out, alpha, gate, words, first, generated = ctx.saved_tensors
         (grad,) = outer
         parts = _mix(generated, alpha, gate, first)
@@ -268,7 +268,7 @@ class _Mixture(torch.autograd.Function):
         known = once & (words < ctx.vocabulary)
         share = (generated - parts.mixed).exp()
         copied = at_words * (parts.copied - parts.mixed).exp()
-        # Only a share of the gradient of a source word goes to p_v.
+        # Only a part of the gradient for a source word goes to p_v.
         less = (at_words * (share - 1)).masked_fill(~known, 0)
         total = grad[:, : ctx.vocabulary].sum(1, keepdim=True) + less.sum(1, keepdim=True)
         to_alpha = copied * (alpha - parts.alpha).exp()

@@ -15,7 +15,7 @@ from fairseq_ssl.modules.functional import ExactBuffers, Rows
 
 
 class RowBatchNorm(ExactBuffers):
-    """Batch norm of rows without padding.
+    """Batch norm for rows without padding.
 
     If `updates_statistics` is False, training does not change the running statistics.
     """
@@ -36,8 +36,7 @@ class RowBatchNorm(ExactBuffers):
     def forward(self, rows: Tensor) -> Tensor:
         """Normalize `rows` [rows, dim].
 
-        Use the statistics of the batch in training with two or more rows, otherwise the running
-        statistics.
+        Use batch statistics in training with two or more rows, and running statistics otherwise.
         """
         uses_batch = self.training and len(rows) > 1
         uses_running = self.updates_statistics or not uses_batch
@@ -64,7 +63,7 @@ def freeze_statistics(model: nn.Module) -> Iterator[None]:
 class DilatedConvolution(nn.Module):
     """A dilated convolution over time with zero padding, centered or causal.
 
-    It is computed as a linear layer over the concatenated inputs, with the earliest position first.
+    The convolution is computed as a linear layer over the concatenated inputs, earliest first.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class DilatedConvolution(nn.Module):
 
     @property
     def reach(self) -> int:
-        """Distance from the first to the last input position of an output position."""
+        """Distance between the first and last input positions that an output position reads."""
         return (self.kernel - 1) * self.dilation
 
     def forward(self, states: Tensor) -> Tensor:
@@ -93,12 +92,12 @@ class DilatedConvolution(nn.Module):
         return convolved
 
     def step(self, state: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the output at the next position [rows, dim] of a causal convolution.
+        """Return the output [rows, dim] of a causal convolution at the next position.
 
         Args:
             state: [rows, dim], the input at that position.
-            past: [rows, reach, dim], a ring buffer of earlier inputs, at first zeros. Step t is at
-                index t modulo the reach. It is updated in place.
+            past: [rows, reach, dim], a ring buffer of earlier inputs, initially 0, which is updated
+                in place. Step t is at index t modulo the reach.
             step: index of the position.
         """
         slots = [(step + tap * self.dilation) % self.reach for tap in range(self.kernel - 1)]
@@ -111,24 +110,24 @@ class DilatedConvolution(nn.Module):
 
 UNKNOWN_SLOPE = -1.0
 SLOPE_UNITS = 100
-"""Slopes are stored as integers, in hundredths, so that their products with lengths are exact."""
+"""Slopes are stored as integer hundredths, so that their products with lengths are exact."""
 
 
 class Unfolding(ExactBuffers):
-    """Dynamic unfolding: the number of columns of a source s is max(|s|, a |s| + b).
+    """Dynamic unfolding: a source s has max(|s|, a |s| + b) columns.
 
-    a and b are stored in the buffer `line`, and so in checkpoints.
+    The buffer `line` stores a and b, so checkpoints contain them.
     """
 
     line: Tensor
-    """[2], a in hundredths and b."""
+    """[2], a in hundredths, and b."""
 
     def __init__(
         self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0, *, keep: bool = False
     ) -> None:
-        """Set a to `slope` and b to `offset`, which by default a checkpoint must set.
+        """Set a to `slope` and b to `offset`. By default, they are unknown until loaded.
 
-        With `keep`, the a and b of a checkpoint are ignored.
+        With `keep`, the values in a checkpoint are ignored.
         """
         super().__init__()
         self.keep = keep
@@ -136,7 +135,7 @@ class Unfolding(ExactBuffers):
         self.register_buffer("line", torch.tensor([units, offset]))
 
     def forward(self, lengths: Tensor) -> Tensor:
-        """Return the number of columns [batch] for source `lengths` [batch], including </s>."""
+        """Return the number of columns [batch] for source `lengths` [batch] that include </s>."""
         slope, offset = self.line.round().long()
         columns = (
             torch.div(slope * lengths + SLOPE_UNITS - 1, SLOPE_UNITS, rounding_mode="floor")
@@ -145,13 +144,13 @@ class Unfolding(ExactBuffers):
         return torch.maximum(columns, lengths)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """Replace a and b in the state dict of a checkpoint if `keep` is set."""
+        """If `keep` is set, replace a and b in a checkpoint's state dict."""
         if self.keep:
             state_dict[f"{name}.line"] = self.line.detach().clone()
 
     @property
     def is_known(self) -> bool:
-        """True if a and b are set or loaded."""
+        """True if a and b have been set or loaded."""
         return bool(self.line[0] >= 0)
 
 
@@ -202,10 +201,10 @@ class NormedActivation(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """A residual block x + f(x), where f has a norm, an activation and a dilated convolution.
+    """A residual block x + f(x), where f is a norm, an activation and a dilated convolution.
 
     In a compressed block, a linear layer halves the channels before the convolution and another
-    one restores them after it, each with a norm and an activation.
+    linear layer restores them after it, each with a norm and an activation.
     """
 
     def __init__(self, sizes: StackSizes, dilation: int) -> None:
@@ -225,7 +224,7 @@ class ResidualBlock(nn.Module):
             self.after.append(nn.Linear(sizes.width, sizes.dim))
 
     def forward(self, rows: Tensor, positions: Rows) -> Tensor:
-        """Return the block's output [rows, dim] at the real positions."""
+        """Return the block's output [rows, dim] at positions that are not padding."""
         batch = positions.pad(self.before(rows))
         return self._add_residual(rows, positions.pack(self.convolution(batch)))
 
@@ -239,7 +238,7 @@ class ResidualBlock(nn.Module):
 
 
 class DilatedStack(nn.Module):
-    """Sets of residual blocks. Each set has a block for each dilation."""
+    """Sets of residual blocks. Each set contains one block per dilation."""
 
     def __init__(self, sizes: StackSizes) -> None:
         super().__init__()
@@ -253,17 +252,17 @@ class DilatedStack(nn.Module):
 
     @property
     def cache_size(self) -> int:
-        """Number of states that all blocks together cache in incremental decoding."""
+        """Number of states that all blocks cache in incremental decoding, in total."""
         return sum(block.convolution.reach for block in self._all_blocks())
 
     def forward(self, rows: Tensor, positions: Rows) -> Tensor:
-        """Return the output of the last block [rows, dim] at the real positions."""
+        """Return the last block's output [rows, dim] at positions that are not padding."""
         for block in self._all_blocks():
             rows = block(rows, positions)
         return rows
 
     def step(self, rows: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the output at the next position [rows, dim].
+        """Return the output [rows, dim] at the next position.
 
         Args:
             rows: [rows, dim], the input at that position, one row per sequence.
@@ -282,7 +281,7 @@ class DilatedStack(nn.Module):
 
 
 def init_weights(module: nn.Module, activation: str) -> None:
-    """Initialize the weights of all linear layers for an activation. Biases are zero."""
+    """Initialize the weights of all linear layers for an activation. Set biases to 0."""
     for linear in module.modules():
         if isinstance(linear, nn.Linear):
             bound = math.sqrt(GAINS[activation] / linear.in_features)

@@ -33,27 +33,27 @@ class EncoderSizes:
 
 
 class WordSpans(NamedTuple):
-    """Indices of the first and the last token of each word, each [batch or 1, words]."""
+    """Indices of each word's first and last token, each [batch or 1, words]."""
 
     first: Tensor
     last: Tensor
     real: Tensor | None = None
-    """[batch, words], True at words that are not padding. None: there is no padding."""
+    """[batch, words], True at words that are not padding, or None if there is no padding."""
 
 
 class Words(NamedTuple):
-    """Words of a batch, ordered by sentence, each [words]."""
+    """The words in a batch, ordered by sentence. Each tensor is [words]."""
 
     sentence: Tensor
-    """Index of the sentence."""
+    """Index of the word's sentence."""
     first: Tensor
-    """Index in the sentence of the first token."""
+    """Index of the word's first token in the sentence."""
     last: Tensor
-    """Index in the sentence of the last token."""
+    """Index of the word's last token in the sentence."""
 
     @classmethod
     def of_spans(cls, spans: WordSpans, batch: int) -> Words:
-        """Return the words of `batch` sentences without padding."""
+        """Return the words in `batch` sentences, without padding."""
         shape = batch, spans.first.size(1)
         sentence = torch.arange(batch, device=spans.first.device).unsqueeze(1).expand(shape)
         parts = (part.expand(shape).flatten() for part in (sentence, spans.first, spans.last))
@@ -61,34 +61,34 @@ class Words(NamedTuple):
         return words if spans.real is None else words.select(spans.real.flatten())
 
     def select(self, which: Tensor) -> Words:
-        """Return some of the words, selected by a mask or by ascending indices."""
+        """Return the words that a mask or ascending indices select."""
         return Words(*(part[which] for part in self))
 
 
 class EditStates(NamedTuple):
-    """The encoder output, each tensor [batch, time, dim]."""
+    """The encoder output. Each tensor is [batch, time, dim]."""
 
     tokens: Tensor
     """h in PIE, the states of the tokens."""
     replacing: Tensor | None
-    """r in PIE, which scores replacements of each token. None in an unfactorized encoder."""
+    """r in PIE, which scores replacements of each token, or None in an unfactorized encoder."""
     following: Tensor | None
-    """a in PIE, which scores insertions after each token. None in an unfactorized encoder."""
+    """a in PIE, which scores insertions after each token, or None in an unfactorized encoder."""
 
 
 class EditLogits(NamedTuple):
-    """Logits of a batch, concatenated over the sentences. Positions are <s> and the tokens."""
+    """Logits for a batch, concatenated over sentences. Positions are <s> and the tokens."""
 
     edits: Tensor
     """[positions, labels], logits of the edits."""
     errors: Tensor | None
-    """[positions], logits of the error detection head. None without such a head."""
+    """[positions], logits of the error detection head, or None without this head."""
 
 
 def edit_probabilities(edits: Tensor, errors: Tensor | None) -> tuple[Tensor, Tensor]:
     """Return the probabilities of edits [positions, labels] and errors [positions], in float32.
 
-    Without logits of errors, the probability of an error is 1 minus that of keep.
+    Without error logits, the error probability is 1 minus the probability of keep.
     """
     probabilities = edits.softmax(-1, dtype=torch.float32)
     if errors is None:
@@ -101,12 +101,12 @@ def top_edits(edits: Tensor, errors: Tensor) -> TopEdits:
 
     Args:
         edits: [positions, labels], probabilities.
-        errors: [positions], probabilities that there is an edit.
+        errors: [positions], error probabilities.
     """
     kept = edits[:, KEEP_ID].clone()
     edits[:, KEEP_ID] = -torch.inf
     top = edits.topk(min(TOP, edits.size(1) - 1))
-    # one tensor, for one transfer from a GPU
+    # Use one tensor, so that a single transfer from a GPU is enough.
     columns = torch.cat([torch.stack([kept, errors], 1), top.values, top.indices.float()], 1)
     kept_array, error_array, *best = columns.cpu().numpy().T
     probabilities, labels = np.split(np.stack(best, 1), 2, axis=1)
@@ -133,8 +133,8 @@ class EditLayer(nn.Module):
 
         Args:
             states: [tokens, dim].
-            rows: the places of the tokens.
-            mask: [batch, 1, 1, time], True at tokens that are not padding. None: no padding.
+            rows: positions of the tokens in the batch.
+            mask: [batch, 1, 1, time], True at tokens that are not padding, or None for no padding.
         """
         query, own = self._project(states, rows)
         attended = functional.scaled_dot_product_attention(query, *own, mask, self._dropout)
@@ -147,7 +147,7 @@ class EditLayer(nn.Module):
 
         Args:
             states: [units, dim].
-            rows: the places of the units.
+            rows: positions of the units in the batch.
             tokens: keys and values of the tokens in this layer.
             mask: [batch, 1, time, tokens + 1], as in `attend_from_units`.
         """
@@ -167,7 +167,7 @@ class EditLayer(nn.Module):
         return query, KeysValues(key, value)
 
     def _transform(self, states: Tensor, attended: Tensor, rows: Rows) -> Tensor:
-        """Return the output of the layer [rows, dim] after attention."""
+        """Return the layer's output [rows, dim] from its attention output."""
         attended = rows.pack(attended.transpose(1, 2).flatten(2))
         states = self.attention_norm(states + self.dropout(self.out_proj(attended)))
         inner = self.fc2(functional.gelu(self.fc1(states)))
@@ -177,26 +177,26 @@ class EditLayer(nn.Module):
 
 @dataclass(frozen=True)
 class EncodedTokens:
-    """Sentences whose token states are computed, so that units can be computed for some words."""
+    """Token states of sentences, from which the units of some words can be computed."""
 
     states: Tensor
     """[batch, time, dim], the output of the last layer."""
     keys_values: list[KeysValues]
-    """Keys and values of the tokens in each layer, empty in an unfactorized encoder."""
+    """Keys and values of the tokens in each layer. Empty in an unfactorized encoder."""
     is_padding: Tensor
     """[batch, time], True at padding."""
 
     @property
     def positions(self) -> Tensor:
-        """[batch, time], the position of each token, 0 or more."""
+        """[batch, time], the position of each token in its sentence, starting at 0."""
         return (~self.is_padding).cumsum(1).sub(1).clamp(min=0)
 
 
 class EditEncoder(nn.Module):
     """A BERT encoder with two edit units per word, for replacement and insertion.
 
-    Tokens and units share all weights. Tokens attend to tokens only, a unit attends to tokens and
-    to itself. The tokens are therefore computed first. Without `factorized`, there are no units.
+    Tokens and units share all weights. Tokens attend only to tokens, and a unit attends to tokens
+    and to itself, so tokens are computed first. Without `factorized`, there are no units.
     """
 
     def __init__(self, sizes: EncoderSizes, padding: int, factorized: bool = True) -> None:
@@ -216,12 +216,12 @@ class EditEncoder(nn.Module):
         self.mask.requires_grad_(factorized)
 
     def forward(self, tokens: Tensor, spans: WordSpans | None = None) -> EditStates:
-        """Return the states of the tokens and of the edit units, if any.
+        """Return the states of the tokens and, in a factorized encoder, of the edit units.
 
         Args:
             tokens: [batch, time], ids, padded on either side.
-            spans: the words that have edit units, for ids padded on the right. None: every token
-                is a word.
+            spans: the words that have edit units, for ids padded on the right (default: every
+                token is a word).
         """
         encoded = self.encode_tokens(tokens)
         if not self.factorized:
@@ -244,7 +244,7 @@ class EditEncoder(nn.Module):
         rows = Rows.of_mask(~is_padding)
         is_padded = torch.compiler.is_compiling() or rows.index is not None
         mask = ~is_padding[:, None, None, :] if is_padded else None
-        # Before packing, because classifiers replace the embeddings of a batch by perturbed ones.
+        # Embed before packing, because classifiers perturb the embeddings of a padded batch.
         embedded = self.tokens(tokens) + self.positions(positions)
         states = self.dropout(self.norm(rows.pack(embedded)))
         keys_values = []
@@ -257,15 +257,16 @@ class EditEncoder(nn.Module):
     def encode_units(
         self, encoded: EncodedTokens, words: Words, rows: Rows | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the states of the edit units r and a of words, each [words, dim].
+        """Return the states of the edit units r and a for words, each [words, dim].
 
-        r has the position of the first token of its word, a the mean of the positions of the last
-        token and of the next.
+        The position embedding of r is that of the word's first token. For a, it is the mean for the
+        last token and the next token.
 
         Args:
             encoded: the tokens.
             words: the words that have units.
-            rows: the places of the units, r before a for each word. None: computed from the words.
+            rows: positions of the units in the batch, r before a for each word (default: computed
+                from the words).
         """
         sentence, first, last = words
         positions = encoded.positions
@@ -287,12 +288,12 @@ class EditEncoder(nn.Module):
 def _unit_mask(words: Words, is_padding: Tensor, rows: Rows) -> Tensor:
     """Return a mask [batch, 1, units, time + 1], True where a unit may attend.
 
-    The units r may not attend to the tokens of their own word. No unit may attend to padding.
+    A unit r may not attend to the tokens of its word. No unit may attend to padding.
 
     Args:
-        words: the words. Each has two units, r and a.
+        words: the words. Each word has two units, r and a.
         is_padding: [batch, time], True at padding.
-        rows: the places of the units.
+        rows: positions of the units in the batch.
     """
     columns = torch.arange(is_padding.size(1), device=is_padding.device)
     own = (columns >= words.first.unsqueeze(-1)) & (columns <= words.last.unsqueeze(-1))
@@ -304,7 +305,7 @@ def _unit_mask(words: Words, is_padding: Tensor, rows: Rows) -> Tensor:
 class EditScores(nn.Module):
     """Output layer for keep, delete, M appends, M replacements, K transforms (equation 3).
 
-    H is the transform of BERT's masked language model head, phi the embeddings, x_i the token:
+    H is the transform in BERT's masked language model head, phi the embeddings, x_i the token:
 
         keep            theta . h + phi(x_i) . H(h)
         append of w     theta . h + phi(x_i) . H(h) + phi(w) . H(a)
@@ -312,12 +313,12 @@ class EditScores(nn.Module):
         delete          theta . h
         transform       theta . h + phi(x_i) . H(h)
 
-    phi of a q-gram is the sum over its tokens. H is in the authors' code but not in the paper. It
-    reuses the pre-trained head.
+    phi of a q-gram is the sum over its tokens. H, which reuses the pre-trained head, is in the
+    authors' code but not in the paper.
 
     With `gap_inserts` (table 6, row 4), a label consists of two decisions: the edit of a token, and
-    the insertion after it, if any. Its score is the sum of their log-probabilities. No label has
-    both a replacement and an insertion, so that they take two rounds.
+    the insertion or no insertion after it. The label's score is the sum of their log-probabilities.
+    No label combines a replacement with an insertion, so both together take two rounds.
     """
 
     grams: Tensor
@@ -335,18 +336,18 @@ class EditScores(nn.Module):
         factorized: bool = True,
         gap_inserts: bool = False,
     ) -> None:
-        """Build the output layer of an edit dictionary.
+        """Build the output layer for an edit dictionary.
 
         Args:
             dim: dimension of the states.
             labels: number of labels.
             grams: token ids of each q-gram that can be appended. In a factorized model, the same
                 q-grams can replace a token.
-            padding: id that pads shorter q-grams. Its embedding is not added.
+            padding: id that pads shorter q-grams. The embedding of this id is not added.
             dropout: dropout probability of the states in theta . h.
             epsilon: epsilon of the layer norm.
             factorized: whether to add the terms after theta . h.
-            gap_inserts: whether to decide insertions separately from edits of tokens.
+            gap_inserts: whether to predict insertions separately from edits of tokens.
         """
         super().__init__()
         self.factorized = factorized
@@ -372,11 +373,11 @@ class EditScores(nn.Module):
         replacing: Tensor | None,
         following: Tensor | None,
     ) -> Tensor:
-        """Return logits [n, labels].
+        """Return the logits [n, labels].
 
         Args:
             embeddings: [vocabulary, dim], the token embeddings.
-            own: [n, dim], embeddings of the tokens to edit; required if factorized.
+            own: [n, dim], embeddings of the tokens to edit. Required if factorized.
             states: [n, dim], h.
             replacing: [n, dim], r. Required if factorized.
             following: [n, dim], a. Required if factorized.
@@ -392,7 +393,7 @@ class EditScores(nn.Module):
         replacing, following = self._head(replacing), self._head(following)
         replaced = (own * replacing).sum(-1, keepdim=True)
         states = self.dropout(states)
-        # Blocks of labels, so that no other tensor is as large as the logits.
+        # Compute blocks of labels, so that no other tensor is as large as the logits.
         sizes = [1, 1, len(grams), len(grams), len(self.edits.weight) - 2 - 2 * len(grams)]
         thetas = zip(
             *(torch.split(parameter, sizes) for parameter in self.edits.parameters()), strict=True
@@ -408,11 +409,11 @@ class EditScores(nn.Module):
         return scores if self.no_insert is None else self._joint_log_probs(scores, following)
 
     def _joint_log_probs(self, scores: Tensor, gaps: Tensor) -> Tensor:
-        """Return the sum of the log-probabilities of the two decisions of each label [n, labels].
+        """Return the log-probability of each label [n, labels], the sum over its two decisions.
 
         Args:
             scores: [n, labels], logits.
-            gaps: [n, dim], states from which the logit of no insertion is computed.
+            gaps: [n, dim], states from which the logit for no insertion is computed.
         """
         assert self.no_insert is not None
         appends, dtype = self.appends, torch.promote_types(scores.dtype, torch.float32)
@@ -426,7 +427,7 @@ class EditScores(nn.Module):
         return torch.cat([before + nothing, kept + grams, after + nothing], dim=1)
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
-        """Return phi(w) of each q-gram [M, dim], from the cache in evaluation mode."""
+        """Return phi(w) for each q-gram [M, dim]. In evaluation mode, use the cache."""
         if self.training:  # fairseq's optimizers change weights through `data`
             self.cached_grams = None
         if self.cached_grams is None:
@@ -442,13 +443,13 @@ class EditScores(nn.Module):
         return embedded.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
 
     def cache_grams(self, embeddings: Tensor) -> None:
-        """Compute the q-gram embeddings for inference, once for each version of `embeddings`."""
+        """Compute the q-gram embeddings for inference, once per version of `embeddings`."""
         if self.factorized:
             with torch.no_grad():
                 self.cached_grams = self._embed_grams(embeddings)
             self.cached_version = weight_version(embeddings)
 
     def _head(self, states: Tensor) -> Tensor:
-        """Return H(states) [n, dim], the transform of BERT's masked language model head."""
+        """Return H(states) [n, dim], the transform in BERT's masked language model head."""
         transformed: Tensor = self.transform_norm(functional.gelu(self.transform(states)))
         return transformed

@@ -1,4 +1,4 @@
-"""Data types of buffers and processors, padding of batches, initial weights, and hashing."""
+"""Helpers for data types, padded batches, initial weights, hashing and softmax."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INIT_STD = 0.02
 
 @functools.cache
 def has_bfloat16_kernels() -> bool:
-    """Return True if PyTorch has bfloat16 kernels for this processor, else log a warning.
+    """Return True if PyTorch has bfloat16 kernels for this processor. Otherwise, log a warning.
 
     Without AVX-512, matrix products in bfloat16 take a hundred times as long as in float32, and
     LSTMs under autocast raise a RuntimeError.
@@ -39,8 +39,8 @@ def has_bfloat16_kernels() -> bool:
 class ExactBuffers(nn.Module):
     """A module whose own buffers keep their dtype when the module is cast to half precision.
 
-    Half precision would round large numbers and flush small ones to zero. Integer buffers would
-    also be exact, but fairseq's moving average of weights (--store-ema) fails on integers.
+    Half precision would round large numbers and flush small numbers to zero. Integer buffers would
+    be exact, too, but fairseq's moving average of weights (--store-ema) does not support them.
     """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
@@ -55,16 +55,16 @@ class ExactBuffers(nn.Module):
 
 @dataclass(frozen=True)
 class Rows:
-    """Places of vectors in a padded batch. Layers compute vectors without padding."""
+    """Positions of vectors in a padded batch, so that layers can skip the padding."""
 
     batch: int
     time: int
     index: Tensor | None
-    """[rows], index of each vector in the flattened batch. None: there is no padding."""
+    """[rows], index of each vector in the flattened batch, or None if there is no padding."""
 
     @classmethod
     def of_mask(cls, real: Tensor) -> Rows:
-        """Return the places where `real` [batch, time] is True."""
+        """Return the positions at which `real` [batch, time] is True."""
         # An exported graph cannot depend on the values of its input.
         if torch.compiler.is_compiling():
             return cls(real.size(0), real.size(1), None)
@@ -74,7 +74,7 @@ class Rows:
 
     @classmethod
     def of_sentences(cls, sentence: Tensor, batch: int) -> Rows:
-        """Return places on the left of each sentence, for ascending sentence indices [rows]."""
+        """Return left-aligned positions for vectors with ascending sentence indices [rows]."""
         counts = torch.bincount(sentence, minlength=batch)
         time = int(counts.max())
         if batch * time == len(sentence):
@@ -92,7 +92,7 @@ class Rows:
         return rows.view(self.batch, self.time, rows.size(1))
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Return the vectors [rows, dim] of a batch [batch, time, dim]."""
+        """Return the vectors [rows, dim] in a batch [batch, time, dim], without padding."""
         rows = padded.flatten(0, 1)
         return rows if self.index is None else rows.index_select(0, self.index)
 
@@ -100,7 +100,7 @@ class Rows:
 def weight_version(weight: Tensor) -> tuple[int, int]:
     """Return numbers that change if a weight is replaced or changed in place.
 
-    They do not change if `weight.data` is changed in place.
+    Changes of `weight.data` in place are not detected.
     """
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 
@@ -137,7 +137,7 @@ PLAIN_SOFTMAX = {
     FairseqDecoder.get_normalized_probs,
     FairseqDecoder.get_normalized_probs_scriptable,
 }
-"""fairseq's methods that apply a softmax to the logits of each position."""
+"""fairseq's methods that apply a softmax to the logits at each position."""
 
 
 def is_plain_softmax(model: Any) -> bool:

@@ -1,9 +1,9 @@
 """Relative attention (Shaw et al., 2018) and shifted sinusoidal positions (SHAPE).
 
-Relative attention adds a vector for each distance from -L to L to keys and values, from tables
-[2L + 1, dim]. Scores are computed by distance and converted to scores by key, and back
-(`expand_distances`, `sum_by_distance`). A few rows are processed at a time, so that memory is
-linear in the length.
+Relative attention adds a vector to each key and value, which depends on the distance, -L to L, and
+is stored in a table [2L + 1, dim]. `expand_distances` converts scores by distance to scores by key,
+and `sum_by_distance` is its adjoint. A few rows are processed at a time, so that memory is linear
+in the length.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
-"""Number of scores held in memory at a time, by device type. On a CPU they fit in the cache."""
+"""Number of scores in memory at a time, by device type. On a CPU, they fit into the cache."""
 CACHED_MASKS = 4
-"""Number of lengths whose masks are kept. The layers of an encoder have one length in common."""
+"""Number of lengths whose masks are cached. All layers of an encoder use the same length."""
 
 
 def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
     """Convert scores by distance [rows, queries, 2L + 1] to scores by key [rows, queries, keys].
 
-    The score of (i, j) is that of the distance clip(j - i, -L, L). The last query is at the
-    position of the last key, also in incremental decoding.
+    The score for query i and key j is the score for the distance clip(j - i, -L, L). The last query
+    is at the position of the last key, even in incremental decoding.
     """
     _, queries, distances = by_distance.shape
     limit, first = distances // 2, keys - queries
@@ -39,9 +39,9 @@ def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
 
 
 def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
-    """Sum scores by key [rows, queries, keys] over each distance, to [rows, queries, 2L + 1].
+    """Sum scores by key [rows, queries, keys] to scores by distance [rows, queries, 2L + 1].
 
-    The adjoint of `expand_distances`. `limit` is L.
+    This is the adjoint of `expand_distances`. `limit` is L.
     """
     _, queries, keys = by_key.shape
     wide = torch.nn.functional.pad(by_key, (limit, limit))
@@ -54,7 +54,7 @@ def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
 
 @lru_cache(maxsize=CACHED_MASKS)
 def _is_right(limit: int, queries: int, keys: int, device: Any) -> Tensor:
-    """Return a mask [queries, L + keys + L], True for keys j > i of query i, with margins."""
+    """Return a mask [queries, L + keys + L], True for keys j > i of query i, False in margins."""
     with torch.inference_mode(False):
         right = _is_apart(1, queries, keys, device)
         return torch.nn.functional.pad(right, (limit, limit))
@@ -62,7 +62,7 @@ def _is_right(limit: int, queries: int, keys: int, device: Any) -> Tensor:
 
 @lru_cache(maxsize=CACHED_MASKS)
 def _ends(limit: int, queries: int, keys: int, device: Any, dtype: torch.dtype) -> Tensor:
-    """Return [queries, keys, 2], 1 for keys with j - i <= -L and for those with j - i >= L."""
+    """Return two masks [queries, keys, 2], 1 where j - i <= -L and where j - i >= L."""
     with torch.inference_mode(False):
         right = _is_apart(limit, queries, keys, device)
         left = ~_is_apart(1 - limit, queries, keys, device)
@@ -76,7 +76,7 @@ def _is_apart(distance: int, queries: int, keys: int, device: Any) -> Tensor:
 
 
 def _band(wide: Tensor, first: int, distances: int) -> Tensor:
-    """Return a view of [rows, queries, L + keys + L] with the entries within L of the diagonal.
+    """Return a view [rows, queries, 2L + 1] of the scores within L keys of the diagonal.
 
     Args:
         wide: scores by key, padded with L columns on both sides.
@@ -93,13 +93,13 @@ class AttentionMasks(NamedTuple):
     """Masks of relative attention."""
 
     future: Tensor | None
-    """[queries, keys], added to the scores, minus infinity for future keys. None: no mask."""
+    """[queries, keys], added to scores, minus infinity for future keys, or None for no mask."""
     pads: Tensor | None
-    """[rows, keys], True at padding. None: no padding."""
+    """[rows, keys], True at padding, or None for no padding."""
     dropped: Tensor | None
-    """[rows, queries, keys], True at probabilities that dropout sets to 0. None: no dropout."""
+    """[rows, queries, keys], True where dropout sets probabilities to 0, or None for no dropout."""
     dropout: float
-    """Dropout probability, for scaling."""
+    """Dropout probability, needed for scaling."""
 
 
 def relative_attention(
@@ -115,8 +115,8 @@ def relative_attention(
     """Return the attention output [rows, queries, dim].
 
     A row is one head of one sentence. Scores are computed for a few rows at a time and recomputed
-    in the backward pass. Only the dropout mask, one byte per probability, is quadratic in the
-    length.
+    in the backward pass. Only the memory of the dropout mask, one byte per probability, is
+    quadratic in the length.
 
     Args:
         query: [rows, queries, dim], already scaled by dim^-0.5.
@@ -159,7 +159,7 @@ class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of queries, keys, values and tables."""
+        """Return the gradients for queries, keys, values and tables."""
         q, k, v, key_table, value_table, future, pads, dropped = ctx.saved_tensors
         masks, limit = AttentionMasks(future, pads, dropped, ctx.dropout), key_table.size(0) // 2
         of_rows, of_tables = [], []
@@ -189,7 +189,7 @@ def _joined(blocks: Sequence[Tensor]) -> Tensor:
 
 
 def _blocks(q: Tensor, k: Tensor) -> list[slice]:
-    """Split the rows into slices of about `MAX_SCORES` scores each."""
+    """Split the rows into slices with about `MAX_SCORES` scores each."""
     size = MAX_SCORES.get(q.device.type, MAX_SCORES["cuda"])
     step = max(1, size // max(1, q.size(1) * k.size(1)))
     return [slice(start, start + step) for start in range(0, max(1, q.size(0)), step)]
@@ -208,28 +208,28 @@ def _probabilities(
 
 
 def _drop(p: Tensor, masks: AttentionMasks, rows: slice) -> Tensor:
-    """Apply the dropout mask to probabilities or to their gradient."""
+    """Apply the dropout mask to probabilities or their gradients."""
     if masks.dropped is None:
         return p
     return p.masked_fill(masks.dropped[rows], 0).mul_(1 / (1 - masks.dropout))
 
 
 def _softmax_gradient(dp: Tensor, p: Tensor) -> Tensor:
-    """Return the gradient of the scores, p (dp - sum_j p dp), computed in place of `dp`."""
+    """Return the gradient for the scores, p (dp - sum_j p dp), and overwrite `dp`."""
     weighted = dp.mul_(p)
     return weighted.sub_(p * weighted.sum(-1, keepdim=True))
 
 
 def _table_gradient(by_distance: Tensor, vectors: Tensor) -> Tensor:
-    """Return the gradient of a table [2L + 1, dim], summed over rows and queries."""
+    """Return the gradient for a table [2L + 1, dim], summed over rows and queries."""
     return by_distance.flatten(0, 1).T @ vectors.flatten(0, 1)
 
 
 class RelativeSelfAttention(MultiheadAttention):
     """Self-attention with relative positions (Shaw et al., 2018).
 
-    Each layer has tables [2 `limit` + 1, head_dim], which its heads share: one for keys and one for
-    values, or one for both if `one_table`.
+    The heads of a layer share tables [2 `limit` + 1, head_dim]: one for keys and one for values, or
+    if `one_table` a single table for both.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class RelativeSelfAttention(MultiheadAttention):
     def from_stock(
         cls, stock: MultiheadAttention, limit: int, one_table: bool
     ) -> RelativeSelfAttention:
-        """Build relative attention with the projections and the dropout of `stock`."""
+        """Build relative attention with the projections and dropout of `stock`."""
         dropout = stock.dropout_module.p
         relative = cls(stock.embed_dim, stock.num_heads, dropout, limit, one_table)
         relative.dropout_module = stock.dropout_module
@@ -261,9 +261,9 @@ class RelativeSelfAttention(MultiheadAttention):
         attn_mask: Tensor | None = None,
         **_: Any,
     ) -> tuple[Tensor, None]:
-        """Return the self-attention output [time, batch, dim] of `query`, and None for the weights.
+        """Return the self-attention output [time, batch, dim], and None in place of weights.
 
-        The other arguments of fairseq's attention are ignored, as are `key` and `value`.
+        `key`, `value` and the other arguments of fairseq's attention are ignored.
         """
         time, batch, dim = query.shape
         q = self._split_heads(self.q_proj(query) * self.scaling)
@@ -313,23 +313,23 @@ def _table(limit: int, dim: int) -> nn.Parameter:
 
 
 class LastShift:
-    """The shift of the last batch of an encoder, which the decoder of its model can share."""
+    """The shift of an encoder's last batch, which the decoder can share."""
 
     value: Tensor | None = None
-    """[batch, 1], or None for no shift."""
+    """[batch, 1], or None without a shift."""
 
 
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
-    """Sinusoidal positions with a random shift of each sequence (thesis, equation 6.2).
+    """Sinusoidal positions with a random shift for each sequence (Kiyono, 2022, equation 6.2).
 
     Position i has the embedding PE(i + k, m), with k ~ U{0, ..., K}.
 
     The shift k is drawn at each training step from torch's generator, which fairseq seeds with the
-    update number, so that resumed runs draw the same shifts. In evaluation, k is `eval_offset`.
-    Without shift and offset, the output equals that of the base class bit for bit.
+    update number, so resumed runs draw the same shifts. In evaluation, k is `eval_offset`. Without
+    shift and offset, the output equals that of the base class bit for bit.
 
     K is `max_shift`. In the first `warmup_updates` updates, K grows linearly from 0 to `max_shift`.
-    It depends only on the number of updates, so it is the same in resumed runs and all processes.
+    K depends only on the number of updates, so it is the same in resumed runs and all processes.
     """
 
     weights: Tensor
@@ -369,14 +369,14 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         return cls(*sizes, eval_offset, warmup_updates)
 
     def follow(self, encoder: ShiftedSinusoidalPositions) -> None:
-        """Draw no shifts in training, but reuse those of the encoder's last batch.
+        """In training, reuse the shifts of the encoder's last batch instead of drawing shifts.
 
         Call the encoder directly before the decoder, with the same batch.
         """
         self.leader = encoder.last_shift
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Set the number of updates, on which the warm-up depends. fairseq's trainer calls it."""
+        """Set the number of updates for the warm-up. fairseq's trainer calls this method."""
         self.num_updates = num_updates
 
     @property
@@ -393,10 +393,10 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         timestep: Tensor | None = None,
         positions: Any | None = None,
     ) -> Tensor:
-        """Return position embeddings [batch, time, dim] of ids `input` [batch, time].
+        """Return position embeddings [batch, time, dim] for ids `input` [batch, time].
 
-        Padding gets zeros. With `incremental_state`, only the last position is embedded, and time
-        is 1. A module in training mode does not shift incremental decoding.
+        Embeddings are 0 at padding. With `incremental_state`, only the last position is embedded,
+        and time is 1. In training mode, incremental decoding is not shifted.
         """
         shift = None
         if not (self.training and incremental_state is not None):
@@ -406,13 +406,13 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
             return stock
         time = input.size(1)
         table = self._table_of(time + max(self.max_shift, self.eval_offset))
-        if incremental_state is not None:  # `input` has all tokens so far
+        if incremental_state is not None:  # `input` contains all tokens so far
             return table[self.padding_idx + time + shift]
         index = make_positions(input, self.padding_idx) + shift * input.ne(self.padding_idx)
         return table[index]
 
     def _shift(self, input: Tensor) -> Tensor | None:
-        """Return the shifts [batch, 1] of a batch, or None for no shift."""
+        """Return the shifts [batch, 1] for a batch, or None without a shift."""
         if self.training and self.leader is not None:
             return self.leader.value
         largest = self.current_max_shift if self.training else self.eval_offset
@@ -422,7 +422,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         return torch.randint(smallest, largest + 1, (input.size(0), 1), device=input.device)
 
     def _table_of(self, positions: int) -> Tensor:
-        """Return the table [rows, dim], extended if it has fewer than `positions` positions."""
+        """Return the table [rows, dim]. Extend it first if it is too short for `positions`."""
         rows = self.padding_idx + 1 + positions
         if rows > self.weights.size(0):
             table = self.get_embedding(rows, self.embedding_dim, self.padding_idx)

@@ -1,8 +1,8 @@
-"""A pseudo future that begins after the source prefix that the target prefix has consumed.
+"""A pseudo future that begins after the source prefix that corresponds to the target prefix.
 
-In PBD, target position t attends to the source positions after t, which are the wrong ones after an
-inserted or deleted token. `PrefixAlignment` finds the place in the source by edit distance. This is
-not in the paper.
+In PBD, target position t attends to the source positions after t, which no longer correspond to it
+after an inserted or deleted token. `PrefixAlignment` finds the corresponding source position with
+the edit distance. This is not in the paper.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from torch.nn import functional
 from fairseq_ssl.modules.attention import Attention, EncodedSource, KeysValues
 
 TIES = 1 << 20
-"""Factor of a distance. It exceeds the preferences that break ties, up to 4 * length + 3."""
+"""Factor of distances, larger than the terms that break ties, which are at most 4 * length + 3."""
 
 
 class PrefixAlignment:
-    """Alignment of target prefixes to source prefixes by edit distance, in batches.
+    """Batched alignment of target prefixes to source prefixes with the edit distance.
 
-    The first t target tokens have consumed the first j source tokens, where j minimizes their
-    Levenshtein distance D(t, j). Among several, j is the one closest to t, or else the lower one.
+    The first t target tokens have consumed the first j source tokens, where j minimizes the
+    Levenshtein distance D(t, j). Among several minima, j is the one closest to t, then the lowest.
 
-    The table has the score t + j - D(t, j): 2 for each pair of equal tokens, and 1 for each
-    substitution. Scores never decrease within a row, so that a cumulative maximum replaces the loop
+    The table contains the score t + j - D(t, j): 2 for each pair of equal tokens, and 1 for each
+    substitution. Scores never decrease within a row, so a cumulative maximum replaces the loop
     over j.
     """
 
     def __init__(self, source: Tensor, real: Tensor) -> None:
-        """Align an empty prefix to each row.
+        """Align an empty target prefix to each source.
 
         Args:
             source: [rows, time], ids, padded on either side.
@@ -44,9 +44,9 @@ class PrefixAlignment:
         self.written = -1
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """Extend the prefixes by `tokens` [rows, 1]. Return the consumed lengths [rows, 1].
+        """Append `tokens` [rows, 1] to the prefixes. Return the consumed lengths [rows, 1].
 
-        The first call is for the start symbol, which is not a part of the prefix.
+        The first call is for the start symbol, which is not part of the prefix.
         """
         self.written += 1
         if self.written:
@@ -54,7 +54,7 @@ class PrefixAlignment:
         return self._consumed(self.row, self.lengths, self.written)[:, None]
 
     def extend_all(self, tokens: Tensor, real: Tensor) -> Tensor:
-        """Return the consumed lengths [rows, time] at all positions of the decoder's input.
+        """Return the consumed lengths [rows, time] at all positions of the decoder input.
 
         Args:
             tokens: [rows, time], start symbol and prefix, padded on either side.
@@ -70,18 +70,18 @@ class PrefixAlignment:
         return self._consumed(torch.stack(table, 1), self.lengths[:, None], written[:, :, None])
 
     def _add_row(self, scores: Tensor) -> None:
-        """Add a row to the table, given the `scores` [rows, source time] of pairing a token."""
+        """Add a row to the table, given `scores` [rows, source time] for pairing a token."""
         longer = torch.maximum(self.row[:, 1:], self.row[:, :-1] + scores)
         self.row = functional.pad(longer, (1, 0)).cummax(1).values
 
     def _consumed(self, scores: Tensor, lengths: Tensor, written: Tensor | int) -> Tensor:
-        """Return the best length for `scores` [..., source time + 1]."""
+        """Return the source length with the best of the `scores` [..., source time + 1]."""
         tie = (4 * (lengths - written) + 1).abs()
         cost = torch.add(tie, lengths - scores, alpha=TIES)
         return lengths.expand_as(scores).gather(-1, cost.argmin(-1, keepdim=True))[..., 0]
 
     def reorder(self, order: Tensor, has_same_source: bool) -> None:
-        """Select the rows `order`, which all have the same source as before if so declared."""
+        """Select the rows `order`. `has_same_source` means that no row gets a different source."""
         self.row = self.row[order]
         if not has_same_source:
             self.source, self.real = self.source[order], self.real[order]
@@ -89,10 +89,10 @@ class PrefixAlignment:
 
 
 class AlignedIncrementalTarget:
-    """The context of targets that are generated token by token, with an aligned pseudo future.
+    """Context for targets that are generated token by token, with an aligned pseudo future.
 
-    A layer's cache holds the source of each sentence, then the tokens of all its hypotheses, step
-    by step. A mask selects the tokens of each hypothesis, so that beam search reorders only the
+    A layer's cache holds the source of each sentence, followed by the tokens of all its hypotheses
+    at each step. A mask selects the tokens of each hypothesis, so beam search reorders only the
     mask.
     """
 
@@ -127,8 +127,8 @@ class AlignedIncrementalTarget:
     def reorder(self, order: Tensor) -> None:
         """Select the target rows `order`.
 
-        If the number of rows is unchanged, fairseq reorders rows only within a sentence. The cache
-        then stays the same.
+        If the number of rows is unchanged, fairseq reorders rows only within each sentence, so the
+        cache stays the same.
         """
         has_same_source = self.is_grouped and len(order) == len(self.positions)
         if not has_same_source:

@@ -1,4 +1,4 @@
-"""Reconstruction of monolingual sentences by round-trip translation: batches and loss (ByteNet)."""
+"""Reconstruction of sentences with round-trip translation: batches and loss (ByteNet)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class DirectionBatch(NamedTuple):
-    """A batch to be scored by the model of one translation direction."""
+    """A batch to score with the model for one translation direction."""
 
     direction: str
     """The model's direction, such as ``de-en``."""
@@ -19,13 +19,13 @@ class DirectionBatch(NamedTuple):
     lengths: Tensor
     """[sources], lengths of the sources."""
     previous: Tensor
-    """[rows, time], the targets, shifted right: input of the decoder."""
+    """[rows, time], the targets shifted right, which are the decoder input."""
     target: Tensor
     """[rows, time], ids of the targets."""
     rows: Tensor | None = None
-    """[rows], the source index of each target row. None: one target per source."""
+    """[rows], the source index of each target row, or None for one target per source."""
     is_genuine: bool = True
-    """True if the text is human-written. Other batches do not update batch norm statistics."""
+    """True for human-written text. Other batches do not update batch norm statistics."""
 
 
 def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
@@ -34,7 +34,7 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
     Args:
         scores: [rows, time, vocabulary], log-probabilities.
         target: [rows, time], ids.
-        padding: id of the padding, which is ignored.
+        padding: padding id. Padding is ignored.
     """
     token_scores = scores.gather(2, target.unsqueeze(2)).squeeze(2)
     return token_scores.masked_fill(target.eq(padding), 0).sum(1)
@@ -43,7 +43,8 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
 def reconstruction_loss(forward: Tensor, backward: Tensor) -> Tensor:
     """Return the loss of each sentence x [batch], given different candidate translations y_k.
 
-    -log sum_k P(y_k | x) P(x | y_k). Its gradient weights each candidate by its share of the sum.
+    The loss is -log sum_k P(y_k | x) P(x | y_k). Its gradient weights each candidate by the
+    candidate's share of the sum.
 
     Args:
         forward: [batch, beam], log P(y_k | x), best first. Missing candidates are minus infinity.
@@ -53,7 +54,7 @@ def reconstruction_loss(forward: Tensor, backward: Tensor) -> Tensor:
 
 
 def group_candidates(scores: Tensor, slots: Tensor, sentences: int, beam: int) -> Tensor:
-    """Return the scores of candidates [sentences, beam], minus infinity for missing ones.
+    """Arrange the scores of candidates as [sentences, beam], minus infinity for missing candidates.
 
     Args:
         scores: [rows], scores of all candidates.

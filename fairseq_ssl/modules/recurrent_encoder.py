@@ -1,4 +1,4 @@
-"""The LSTM encoder of text classifiers and language models, with its word embeddings (MEIN)."""
+"""LSTM encoder for text classifiers and language models, with word embeddings (MEIN)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class RecurrentSizes:
 
     vocabulary: int
     embed_dim: int = 256
-    """Word embedding dimension, D in the thesis."""
+    """Word embedding dimension."""
     hidden_dim: int = 1024
-    """LSTM hidden dimension, H in the thesis."""
+    """LSTM hidden dimension."""
     layers: int = 1
     dropout: float = 0.5
     """Dropout probability of embeddings and of states between layers."""
@@ -32,11 +32,11 @@ class RecurrentSizes:
 
 
 class NormalizedEmbedding(ExactBuffers, nn.Embedding):
-    """Embeddings with mean 0 and variance 1 over the words of the corpus (Miyato et al., 2017).
+    """Embeddings with mean 0 and variance 1 over the words in the corpus (Miyato et al., 2017).
 
-    Without normalization, the model could grow its embeddings until an adversarial perturbation of
-    fixed norm has no effect. The output is normalized, `weight` is not. The statistics are computed
-    in float32, since the frequency of a rare word is 0 in half precision.
+    Without normalization, the model could scale up its embeddings until an adversarial perturbation
+    of fixed norm has no effect. The output is normalized, but `weight` is not. The statistics are
+    computed in float32, because the frequency of a rare word is 0 in half precision.
     """
 
     shares: Tensor
@@ -63,9 +63,9 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
 class _Normalize(torch.autograd.Function):
     """Normalized embeddings of words.
 
-    The gradient of the statistics has a value for each embedding of the vocabulary. Computed
-    together, both passes take 40% of the time of automatic differentiation, which for short texts
-    is most of the time of an update.
+    The gradient through the statistics affects every embedding in the vocabulary. Together, both
+    passes take 40% of the time of automatic differentiation, which would dominate an update on
+    short texts.
     """
 
     @staticmethod
@@ -84,12 +84,12 @@ class _Normalize(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradient of the embeddings."""
+        """Return the gradient with respect to the embeddings."""
         weight, shares, words, is_pad, mean, scale, is_constant, normed = ctx.saved_tensors
         rows = (grad * scale).masked_fill_(is_pad, 0.0)
         variance_grad = -scale.square() * (grad * normed).sum((0, 1))  # times 2
         variance_grad.masked_fill_(is_constant, 0.0)
-        # The variance does not depend on the mean, since the shares sum to 1.
+        # The variance does not depend on the mean, because the frequencies sum to 1.
         mean_grad = -rows.sum((0, 1)) - mean * variance_grad
         result = torch.ops.aten.embedding_dense_backward(rows, words, len(weight), -1, False)
         statistics = torch.addcmul(mean_grad, weight, variance_grad)
@@ -97,7 +97,7 @@ class _Normalize(torch.autograd.Function):
 
 
 class RecurrentEncoder(nn.Module):
-    """Word embeddings and an LSTM: h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (thesis, section 3.4)."""
+    """Word embeddings and an LSTM: h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (Kiyono, 2022, 3.4)."""
 
     def __init__(
         self, sizes: RecurrentSizes, padding: int, counts: Sequence[int] | None = None
@@ -106,8 +106,9 @@ class RecurrentEncoder(nn.Module):
 
         Args:
             sizes: sizes and options.
-            padding: id of the padding.
-            counts: word counts of the corpus, to normalize embeddings. None: do not normalize.
+            padding: padding id.
+            counts: word counts in the corpus, with which to normalize embeddings (default: do not
+                normalize).
         """
         super().__init__()
         self.sizes = sizes
@@ -127,7 +128,7 @@ class RecurrentEncoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize the weights. Biases are 0, except 1 for the forget gate."""
+        """Initialize the weights. Biases are 0, but 1 for the forget gate."""
         nn.init.normal_(self.embedding.weight, std=self.sizes.embed_std)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()
@@ -145,21 +146,21 @@ class RecurrentEncoder(nn.Module):
         return functional.dropout(embedded, self.sizes.dropout, self.training)
 
     def states(self, embedded: Tensor) -> Tensor:
-        """Return the states of the last LSTM layer for embeddings [batch, time, hidden_dim]."""
+        """Return the last LSTM layer's states [batch, time, hidden_dim] for embeddings."""
         states: Tensor = self.lstm(embedded)[0]
         return states
 
     def last_state(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """Return the state h_T at the last word [batch, hidden_dim]. Padding is on the right."""
+        """Return the state h_T [batch, hidden_dim] at the last word. Padding is on the right."""
         states = self.states(embedded)
         rows = torch.arange(len(states), device=states.device)
         return states[rows, lengths.to(states.device) - 1]
 
 
 def flush_denormals() -> None:
-    """Flush denormal numbers to 0, if the processor supports it.
+    """Flush denormal numbers to 0 if the processor supports it.
 
-    The gradients of an LSTM become denormal near the start of a long text, which makes a CPU up to
+    An LSTM's gradients become denormal near the start of a long text, which makes a CPU up to
     twenty times slower. The setting applies to the current thread and to threads that it starts
     later, so call this function before PyTorch starts its worker threads.
     """

@@ -24,7 +24,7 @@ class BlockSizes:
     norm_before: bool = False
 
     def attention(self) -> Attention:
-        """Build a multi-head attention module of these sizes."""
+        """Build a multi-head attention module with these sizes."""
         return Attention(self.dim, self.heads, self.attention_dropout)
 
     def norm(self) -> ResidualNorm:
@@ -44,12 +44,12 @@ class ResidualNorm(nn.LayerNorm):
         self.before = before
 
     def enter(self, states: Tensor) -> Tensor:
-        """Return the input of the sublayer: `states`, normalized if pre-norm."""
+        """Return the sublayer's input, which is `states`, normalized if pre-norm."""
         normed: Tensor = self(states) if self.before else states
         return normed
 
     def leave(self, states: Tensor, change: Tensor) -> Tensor:
-        """Add the sublayer's output `change` to `states`, and normalize the sum if post-norm."""
+        """Add the sublayer's output `change` to `states`. Normalize the sum if post-norm."""
         states = states + functional.dropout(change, self.dropout, self.training)
         normed: Tensor = states if self.before else self(states)
         return normed
@@ -72,7 +72,8 @@ class TransformerBlock(nn.Module):
 
         Args:
             states: [batch, time, dim], the output of the layer below.
-            mask: [batch, 1, 1, time], True at positions that are not padding. None: no padding.
+            mask: [batch, 1, 1, time], True at positions that are not padding, or None for no
+                padding.
 
         Returns:
             the layer's output, and the keys and values of its self-attention
@@ -93,10 +94,10 @@ TARGET, FUTURE = 0, 1
 
 
 class DecoderLayer(nn.Module):
-    """The weights of a decoder layer that are not shared: attention to the source and segments.
+    """The unshared weights of a decoder layer: source attention and segment embeddings.
 
-    Self-attention and feed-forward network are in a `TransformerBlock`, which is passed to each
-    call, since a shared block is a submodule of the encoder (PBD, section 3.1).
+    A `TransformerBlock`, which contains self-attention and feed-forward network, is passed to each
+    call, because a shared block is a submodule of the encoder (PBD, section 3.1).
     """
 
     def __init__(self, sizes: BlockSizes, has_segments: bool) -> None:
@@ -113,11 +114,11 @@ class DecoderLayer(nn.Module):
         target: TargetContext,
         source: SourceContext,
     ) -> tuple[Tensor, Tensor]:
-        """Return the layer's output [rows, time, dim] and the queries of source attention.
+        """Return the layer's output [rows, time, dim] and the source attention's queries.
 
         Args:
             layer: index of the layer.
-            block: self-attention and feed-forward network of the layer.
+            block: the layer's self-attention and feed-forward network.
             states: [rows, time, dim], the output of the layer below.
             target: keys and values of self-attention.
             source: keys and values of source attention.
@@ -140,9 +141,9 @@ class DecoderLayer(nn.Module):
         return block.self_attn.project_keys_values(entered + self.segments[FUTURE])
 
     def reuse_as_future(self, block: TransformerBlock, keys_values: KeysValues) -> KeysValues:
-        """Return the output of `project_future`, computed from keys and values without segments.
+        """Return the output of `project_future`, computed from the encoder's `keys_values`.
 
-        `keys_values` are the keys and values that `block` computed for the states in the encoder.
+        `block` has computed these keys and values from the same states without segments.
         """
         assert self.segments is not None
         return block.self_attn.translate_keys_values(keys_values, self.segments[FUTURE])

@@ -19,18 +19,18 @@ MAX_TYPE_TOKEN_RATIO = 0.5
 
 
 class WindowLogits(NamedTuple):
-    """Logits of the windows of all texts in a batch, concatenated."""
+    """Logits for the windows of all texts in a batch, concatenated."""
 
     logits: list[Tensor]
     """[windows, classes] for each imitator."""
     texts: Tensor
     """[windows], the index of each window's text in the batch."""
     counts: Tensor
-    """[batch], the number of windows of each text (J in the thesis)."""
+    """[batch], the number of windows J in each text."""
 
 
 class Imitators(nn.Module):
-    """Imitators i with one convolutional layer each: p_ij(y | X_{j-c_i : j+c_i}) (equation 3.8)."""
+    """Imitators with one convolutional layer each: p_ij(y | X_{j-c_i : j+c_i}) (equation 3.8)."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Imitators(nn.Module):
             vocabulary: number of subwords.
             classes: number of classes (|Y|).
             windows: c_i of each imitator, which reads 2 c_i + 1 subwords.
-            padding: id of the padding.
+            padding: padding id.
             dim: embedding dimension.
-            channels: convolution channels (N).
+            channels: number of convolution channels (N).
             sparse_gradients: whether gradients of embeddings are sparse tensors.
         """
         super().__init__()
@@ -64,7 +64,7 @@ class Imitators(nn.Module):
         self.outputs = nn.ModuleList(nn.Linear(channels, classes) for _ in self.windows)
 
     def forward(self, tokens: Tensor) -> WindowLogits:
-        """Return the logits of all windows of texts [batch, time], padded on the right."""
+        """Return the logits for all windows of texts [batch, time], padded on the right."""
         is_real = tokens.ne(self.padding)
         types, inverse = torch.unique(tokens, return_inverse=True)
         by_types = len(types) < MAX_TYPE_TOKEN_RATIO * tokens.numel()
@@ -81,7 +81,7 @@ class Imitators(nn.Module):
         return WindowLogits(logits, is_real.nonzero()[:, 0], is_real.sum(1))
 
     def alphas(self, tokens: Tensor) -> Tensor:
-        """Return log-probabilities alpha_i (equation 3.7) of texts [imitators, batch, classes]."""
+        """Return the log-probabilities alpha_i [imitators, batch, classes] (equation 3.7)."""
         windows = self(tokens)
         return torch.stack([average_windows(logits, windows) for logits in windows.logits])
 
@@ -94,16 +94,16 @@ def _convolve_by_types(
     inverse: Tensor,
     is_real: Tensor,
 ) -> Tensor:
-    """Return the convolution at positions that are not padding [windows, channels].
+    """Return the convolution [windows, channels] at positions that are not padding.
 
-    o_j = b + sum_k W_k e(x_{j+k}), where W_k e is computed once for each distinct subword and then
-    looked up. Positions beyond a text use an extra row of zeros.
+    In o_j = b + sum_k W_k e(x_{j+k}), the products W_k e are computed once for each distinct
+    subword and then looked up. Positions outside of a text use an extra row of zeros.
 
     Args:
-        embedding: the embeddings of subwords.
+        embedding: the subword embeddings.
         convolution: a convolution from the embedding dimension to channels.
         window: c, where k ranges from -c to c.
-        types: the distinct ids of the batch.
+        types: the distinct ids in the batch.
         inverse: [batch, time], the index of each token in `types`.
         is_real: [batch, time], True for tokens that are not padding.
     """
@@ -121,11 +121,11 @@ def _convolve_by_types(
 
 
 def average_windows(logits: Tensor, windows: WindowLogits) -> Tensor:
-    """Return log((1/J) sum_j p_j) of each text [batch, classes] in float32 (equation 3.7).
+    """Return log((1/J) sum_j p_j) for each text [batch, classes] in float32 (equation 3.7).
 
     Args:
-        logits: [windows, classes], of one imitator.
-        windows: the output of `Imitators`, for the texts of the windows.
+        logits: [windows, classes], the logits of one imitator.
+        windows: the output of `Imitators` that contains these logits.
     """
     probabilities = logits.float().softmax(-1)
     total = probabilities.new_zeros(len(windows.counts), logits.size(-1))
@@ -135,7 +135,7 @@ def average_windows(logits: Tensor, windows: WindowLogits) -> Tensor:
 
 
 class RandomImitators(nn.Module):
-    """Random vectors that replace imitators, the control experiment of the thesis, table 3.3.
+    """Random vectors that replace imitators, for the control experiment (Kiyono, 2022, table 3.3).
 
     The vectors are standard normal logits, computed from a hash of the text.
     """
@@ -166,7 +166,7 @@ MULTIPLIER, STEP = 0x5851F42D4C957F2D, 0x1E3779B97F4A7C15
 
 
 def _hash_texts(tokens: Tensor) -> Tensor:
-    """Return a hash of each text [batch], independent of its padding (-1)."""
+    """Return a hash of each text [batch] that does not depend on padding (-1)."""
     positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
     hashes = mix_bits(tokens * MULTIPLIER + positions * STEP)
     return mix_bits(hashes.masked_fill(tokens.eq(-1), 0).sum(1))

@@ -1,4 +1,4 @@
-"""Variants of Adam: BERT's weight decay, lazy updates of sparse gradients, a fused kernel."""
+"""Variants of Adam: BERT's weight decay, lazy updates for sparse gradients, a fused kernel."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -17,8 +17,8 @@ from torch.optim.adamw import adamw
 class BertAdam(FairseqAdam):
     """fairseq's Adam, with weight decay for matrices but not for vectors (biases, norms).
 
-    A weight is updated from its first gradient that is not zero, so that a frozen encoder does not
-    change. --fp16, --bf16 and --ddp-backend legacy_ddp replace missing gradients by zeros.
+    A weight does not change before its first nonzero gradient, so a frozen encoder stays frozen
+    although --fp16, --bf16 and --ddp-backend legacy_ddp replace missing gradients with zeros.
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params: Iterable[Tensor]) -> None:
@@ -28,12 +28,12 @@ class BertAdam(FairseqAdam):
             {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
         ]
         super().__init__(cfg, [group for group in groups if group["params"]])
-        self.optimizer.register_step_pre_hook(_skip_without_gradient)  # --amp calls only its step
+        self.optimizer.register_step_pre_hook(_skip_without_gradient)  # --amp bypasses self.step
 
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Load a state. An overridden weight decay does not apply to vectors either."""
+        """Load a state. Vectors have no weight decay, even if an override sets one."""
         super().load_state_dict(state_dict, optimizer_overrides)
         for group in self.param_groups:
             if all(weight.dim() <= 1 for weight in group["params"]):
@@ -55,14 +55,14 @@ def _skip_without_gradient(optimizer: torch.optim.Optimizer, *_: Any) -> None:
 
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-"""Keys of the moments in the state of fairseq's Adam."""
+"""Keys of the moments in the state that fairseq's Adam stores for a weight."""
 
 
 class SparseRows(NamedTuple):
     """The rows of an embedding table that have a gradient."""
 
     table: nn.Parameter
-    """The whole table."""
+    """The complete table."""
     indices: Tensor
     """[rows], indices of the rows with a gradient."""
     weights: nn.Parameter
@@ -70,14 +70,14 @@ class SparseRows(NamedTuple):
 
 
 class RowAdam(Adam):
-    """fairseq's Adam, which updates only rows with a gradient if a gradient is sparse.
+    """fairseq's Adam, but a sparse gradient updates only the rows that it contains.
 
-    Other rows and their moments do not change. Standard Adam would update them by their momentum,
+    Other rows and their moments do not change. Standard Adam would move them by their momentum,
     and read and write the whole table in each step.
     """
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights. Return the output of `closure`, if any."""
+        """Update all weights. Return the output of `closure`, or None without one."""
         extracted = [self._extract_rows(group, index) for group, index in self._find_sparse()]
         try:
             return super().step(closure)
@@ -96,9 +96,9 @@ class RowAdam(Adam):
     def _extract_rows(
         self, group: dict[str, Any], index: int
     ) -> tuple[dict[str, Any], int, SparseRows]:
-        """Replace a table in its parameter group by the rows that have a gradient.
+        """Replace a table in its parameter group with the rows that have a gradient.
 
-        Return the arguments of `_write_rows`.
+        Return the arguments for `_write_rows`.
         """
         table = group["params"][index]
         gradient = table.grad.coalesce()
@@ -143,13 +143,13 @@ class LazyAdam(FairseqAdam):
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip the total norm of all gradients, dense and sparse. Return the norm."""
+        """Clip the total norm of all gradients, dense and sparse. Return the norm before that."""
         parts = [SimpleNamespace(grad=gradient) for gradient in self._gradients()]
         norm: Tensor = utils.clip_grad_norm_(parts, max_norm, aggregate_norm_fn)
         return norm
 
     def _gradients(self) -> list[Tensor]:
-        """Return the values of all gradients, dense and sparse, as tensors to change in place."""
+        """Return the values of all gradients, dense and sparse. Callers change them in place."""
         gradients = []
         for weight in self.params:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -164,7 +164,7 @@ FUSED_DEVICES = ("cpu", "cuda")
 
 
 def can_fuse(optimizer: torch.optim.Optimizer) -> bool:
-    """Return True if the fused kernel supports an optimizer's weights, gradients and options."""
+    """Return True if the fused kernel supports the optimizer's weights, gradients and options."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     device = weights[0].device
     return (
@@ -187,8 +187,8 @@ def _is_plain(gradient: Tensor) -> bool:
 def fused_step(optimizer: torch.optim.Optimizer) -> None:
     """Update the weights as fairseq's Adam does, with the same state.
 
-    fairseq adds epsilon to the root of the second moment before the bias correction, PyTorch after
-    it. Epsilon is divided by the correction to compensate.
+    fairseq adds epsilon to the root of the second moment before the bias correction, but PyTorch
+    adds it after the correction. To compensate, epsilon is divided by the correction.
     """
     for group in optimizer.param_groups:
         beta1, beta2 = group["betas"]
@@ -215,7 +215,7 @@ def fused_step(optimizer: torch.optim.Optimizer) -> None:
 def _group_by_step(
     optimizer: torch.optim.Optimizer, weights: list[Tensor]
 ) -> dict[int, list[Tensor]]:
-    """Count a step for each weight that has a gradient. Return these weights by number of steps."""
+    """Increment the step of each weight with a gradient. Return these weights by their step."""
     by_step = defaultdict(list)
     for weight in weights:
         if weight.grad is None:

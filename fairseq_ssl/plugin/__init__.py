@@ -1,4 +1,4 @@
-"""The fairseq plug-in: registration of models, criterions, optimizers and tasks; patches."""
+"""The fairseq plug-in: registers models, criterions, optimizers and tasks, and patches fairseq."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ REGISTERING_MODULES = (
 """Modules that use fairseq's ``register_*`` decorators. Add new ones here."""
 
 STATISTICS = ("sklearn", "sklearn.metrics", "scipy.stats")
-"""Modules whose functions fairseq uses only to validate GLUE and speech classifiers. Their import
-takes a second of CPU time (``scripts/benchmarks/start_up.py``)."""
+"""Modules that fairseq uses only to validate GLUE and speech classifiers. Importing them takes a
+second of CPU time (``scripts/benchmarks/start_up.py``)."""
 
 
 def register_all() -> None:
@@ -90,9 +90,10 @@ def deferred_statistics() -> Iterator[None]:
 
 @contextmanager
 def unchanged_logging() -> Iterator[None]:
-    """Keep the root logger as it is, because a module of fairseq logs DEBUG to stderr on import.
+    """Keep the root logger unchanged: a fairseq module configures it to print DEBUG on import.
 
-    `logging.basicConfig` does nothing if there is a handler. This one prints the same as none.
+    `logging.basicConfig` does nothing if a handler exists. The temporary handler prints the same
+    as no handler.
     """
     handler = logging.lastResort
     if logging.root.handlers or handler is None:

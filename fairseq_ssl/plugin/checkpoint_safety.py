@@ -1,8 +1,8 @@
-"""Patches for checkpoints: no code in them runs, damage is reported, and none is lost.
+"""Checkpoint patches: loading runs no code, damage is reported, and a kill loses no checkpoint.
 
-`protect_fairseq` applies those for reading, `patches.apply_patches` the others. The rules are in
-`checkpoints`: `files` reads a checkpoint, `safe_values` has the allowed types, and `options` has
-the options that are checked or dropped.
+`protect_fairseq` applies the patches for loading, and `patches.apply_patches` applies the others.
+The rules are in `fairseq_ssl.checkpoints`: `files` loads a checkpoint, `safe_values` lists the
+allowed types, and `stored_options` lists the options that are checked or dropped.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from fairseq_ssl.errors import DataError, FairseqSslError, first_line
 logger = logging.getLogger(__name__)
 
 PROGRESS = "fairseq_ssl"
-"""Key of the counts of `store_progress` in the `extra_state` of a checkpoint."""
+"""Key in a checkpoint's `extra_state` under which `store_progress` saves its counts."""
 
 PATIENCE = ("best", "num_runs")
-"""Attributes of `fairseq_cli.train.should_stop_early`, which counts for --patience."""
+"""Attributes in which the function `fairseq_cli.train.should_stop_early` counts for --patience."""
 
 
 def protect_fairseq() -> None:
-    """Restrict unpickling and `eval` in fairseq, and shorten user errors of its commands.
+    """Restrict unpickling and `eval` in fairseq, and print user errors without a traceback.
 
     Further calls have no effect.
     """
@@ -64,9 +64,9 @@ def protect_fairseq() -> None:
 
 
 def _existing_folder(path: str) -> str:
-    """Return the model folder or the data folder of `from_pretrained`.
+    """Check that a model or data folder passed to `from_pretrained` exists, and return it.
 
-    fairseq downloads an address, and unpacks an archive to wherever its members say.
+    fairseq would download a URL, and unpack an archive to any path that its members name.
     """
     if not Path(path).is_dir():
         raise DataError(f"{path} is not a folder. Archives are not unpacked: pass a folder.")
@@ -74,7 +74,7 @@ def _existing_folder(path: str) -> str:
 
 
 class _TorchWrapper(ModuleType):
-    """A wrapper of torch for a module of fairseq. Subclasses define another `load`."""
+    """A wrapper around torch for a fairseq module. Subclasses override `load`."""
 
     def __init__(self) -> None:
         super().__init__("torch")
@@ -84,36 +84,36 @@ class _TorchWrapper(ModuleType):
 
 
 class _RestrictedTorch(_TorchWrapper):
-    """A wrapper of torch for `fairseq.checkpoint_utils`. Its `load` reads plain values only."""
+    """A wrapper around torch for `fairseq.checkpoint_utils`. Its `load` reads only plain values."""
 
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Load a checkpoint from an open file to the CPU, and check its options.
+        """Load a checkpoint from an open file onto the CPU, and check its options.
 
-        Further arguments of `torch.load` are ignored.
+        Other arguments of `torch.load` are ignored.
         """
         return load_checkpoint(file, str(getattr(file, "name", "The checkpoint")))
 
 
 class _PeerTorch(_TorchWrapper):
-    """A wrapper of torch for `fairseq.distributed.utils`. Its `load` reads any object.
+    """A wrapper around torch for `fairseq.distributed.utils`. Its `load` reads any object.
 
-    To resume or fine-tune in several processes, the first process reads the checkpoint safely, and
-    sends it to the others. PyTorch 2.6 and later reject its options there, which are no longer
-    plain values.
+    When several processes resume or fine-tune, the first one loads the checkpoint safely and sends
+    it to the others. By then, the options are no longer plain values, so PyTorch 2.6 and later
+    would reject them.
     """
 
     @staticmethod
     def load(message: Any, **options: Any) -> Any:
-        """Load an object that another process of the same training has sent."""
+        """Load an object that another process of the same training run has sent."""
         return torch.load(message, **options, weights_only=False)
 
 
 def copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Copy to a temporary file and rename it. fairseq copies paths with ``://``.
+    """Wrap `PathManager.copy` to copy to a temporary file and rename it.
 
-    fairseq overwrites checkpoint_last.pt in place, so that a run killed during the copy cannot
-    resume.
+    fairseq overwrites checkpoint_last.pt in place, so a run killed during the copy could not
+    resume. Paths with ``://`` are left to fairseq.
     """
 
     def copy_path(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
@@ -128,10 +128,10 @@ def copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def store_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `Trainer.save_checkpoint` to store the counts of --patience and --lr-patience.
+    """Wrap `Trainer.save_checkpoint` to store the counts for --patience and --lr-patience.
 
-    fairseq keeps them in memory only, so that a resumed run stops later and has other learning
-    rates. See `restore_progress`.
+    fairseq keeps the counts only in memory, so a resumed run would stop later and use different
+    learning rates. See `restore_progress`.
     """
 
     def save_checkpoint(trainer: Any, filename: str, extra_state: dict[str, Any]) -> Any:
@@ -146,17 +146,17 @@ def store_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def restore_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `load_checkpoint` to restore the counts of `store_progress`.
+    """Wrap `load_checkpoint` to restore the counts that `store_progress` saved.
 
-    Train no further if the checkpoint has --max-update updates, or if --patience is used up.
-    fairseq checks both after an update, so that a finished run that is started again has other
-    weights, and replaces checkpoint_last.pt.
+    A run that has reached --max-update or used up --patience trains no further. fairseq checks
+    both only after another update, so starting a finished run again would change the weights and
+    replace checkpoint_last.pt.
     """
     from fairseq.trainer import Trainer
 
     def load_checkpoint(cfg: Any, trainer: Any, **options: Any) -> tuple[Any, Any]:
         extra_state, epoch_itr = stock(cfg, trainer, **options)
-        if not isinstance(trainer, Trainer):  # programs may pass another kind
+        if not isinstance(trainer, Trainer):  # programs may pass a different class
             return extra_state, epoch_itr
         limit, updates = trainer.cfg.optimization.max_update, trainer.get_num_updates()
         state = extra_state if extra_state and updates else {}  # no updates: fine-tuning
@@ -177,7 +177,7 @@ def restore_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _restore_patience(state: dict[str, Any]) -> int:
-    """Restore the counter of --patience. Return the number of validations without improvement."""
+    """Restore the --patience counter. Return the number of validations without improvement."""
     progress, counter = state.get(PROGRESS, {}), _patience_counter()
     runs = int(progress.get("num_runs") or 0)
     if counter is not None:
@@ -186,16 +186,16 @@ def _restore_patience(state: dict[str, Any]) -> int:
 
 
 def _patience_counter() -> Any:
-    """Return the function in whose attributes fairseq-train counts, or None in other programs."""
+    """Return the function with the attributes `PATIENCE`, or None outside of fairseq-train."""
     modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]
     functions = (getattr(module, "should_stop_early", None) for module in modules)
     return next((counter for counter in functions if isinstance(counter, FunctionType)), None)
 
 
 def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
-    """Restore reduce_lr_on_plateau, and repeat the step at the end of the last epoch.
+    """Restore the reduce_lr_on_plateau scheduler, and repeat its step after the last epoch.
 
-    fairseq saves a checkpoint before this step.
+    fairseq saves the checkpoint before this step.
     """
     from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
@@ -209,17 +209,17 @@ def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
 
 
 class _NoMoreEpochs:
-    """The epoch iterator of a finished training. The loop of fairseq-train ends at once."""
+    """The epoch iterator of a finished training run, which ends fairseq-train's loop at once."""
 
-    next_epoch_idx = math.nan  # below no number of epochs
+    next_epoch_idx = math.nan  # not less than any number of epochs
 
 
 def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `load_checkpoint_to_cpu` to report damage in one line, and to add a missing average.
+    """Wrap `load_checkpoint_to_cpu` to report damage in one line and add missing averaged weights.
 
     With --store-ema, fairseq fails on checkpoints without averaged weights, such as most
-    checkpoints for fine-tuning, since it reads the weights after deleting them. The task state is
-    also added to `extra_state`, for `check_loaded_state`.
+    checkpoints for fine-tuning, because it reads the weights after deleting them. The wrapper also
+    copies the task state into `extra_state` for `check_loaded_state`.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -241,11 +241,11 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `Trainer.load_checkpoint` to check the task state, and to remove the averaged weights.
+    """Wrap `Trainer.load_checkpoint` to check the task state and remove the averaged weights.
 
-    fairseq-train ignores the task state, so that a model could be resumed or fine-tuned with other
-    dictionaries. It keeps the result in memory for the whole run. If a model rejects the weights,
-    fairseq raises its own error. The wrapper raises the error of the model.
+    fairseq-train ignores the task state, so a model could be resumed or fine-tuned with different
+    dictionaries, and it keeps the averaged weights in memory for the whole run. If a model rejects
+    the weights, the wrapper raises the model's error in place of fairseq's.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
@@ -270,8 +270,8 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `load_model_ensemble_and_task` to raise DataError for weights that are not finite.
 
-    Loading removes the data folder from a checkpoint, so fairseq fails with an unclear error
-    without one, which is replaced. Resuming a training does not call this function.
+    Loading drops the data folder that a checkpoint names. If the caller passes no folder, fairseq
+    fails with an unclear error, which the wrapper replaces. Resuming does not call this function.
     """
 
     @functools.wraps(stock)
@@ -295,10 +295,10 @@ def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `parse_args_and_arch` to record the data folder, so that checkpoints may name it.
+    """Wrap `parse_args_and_arch` to record the data folder, which loading then does not drop.
 
-    fairseq_cli.validate.main, called from Python, and code that loads a model after training it
-    read the folder from the checkpoint.
+    `fairseq_cli.validate.main`, if called from Python, and programs that load the model they have
+    trained read the folder from the checkpoint.
     """
 
     @functools.wraps(stock)
@@ -344,7 +344,7 @@ class _EvalFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module below `roots`, whose loader defines `eval` first.
+        """Return the spec of a module below `roots`, with a loader that first defines `eval`.
 
         For other modules, return None or their unchanged spec.
         """
@@ -387,10 +387,10 @@ def _shorten_user_errors(
 
 
 def _user_error(error: BaseException) -> str | None:
-    """Return the message of a user error, also of a spawned process, or None for other errors."""
+    """Return the message of a user error, or None. A spawned process may have raised the error."""
     if isinstance(error, FairseqSslError):
         return str(error)
-    if isinstance(error, ProcessRaisedException):  # its message ends with that of the process
+    if isinstance(error, ProcessRaisedException):  # the last line is the message of the process
         kind, _, message = str(error).rstrip().rpartition("\n")[2].partition(": ")
         if kind.startswith(f"{FairseqSslError.__module__}."):
             return message

@@ -1,4 +1,4 @@
-"""Checks of the installation for `fairseq-ssl doctor`: packages, devices, safety, registration."""
+"""Installation checks for `fairseq-ssl doctor`: packages, devices, safety, registration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact about the installation, and its problem if there is one."""
+    """A fact about the installation, with a problem if there is one."""
 
     subject: str
     fact: str
@@ -83,7 +83,7 @@ def _spacy_pipeline() -> Finding:
     if _version(SPACY_MODEL):
         return _package(SPACY_MODEL)
     install = f"python -m spacy download {SPACY_MODEL}"
-    return Finding(SPACY_MODEL, f"not installed; for types of edits by ERRANT: {install}")
+    return Finding(SPACY_MODEL, f"not installed; for edit types with ERRANT: {install}")
 
 
 def _fairseq() -> Finding:
@@ -111,7 +111,7 @@ def _safe_loading() -> Finding:
     version = tuple(int(part) for part in (_version("torch") or "0.0").split(".")[:2])
     problem = ""
     if os.environ.get(UNSAFE_LOADING):
-        problem = f"{UNSAFE_LOADING} is set: unset it, checkpoints load without it"
+        problem = f"{UNSAFE_LOADING} is set: unset it, because checkpoints load without it"
     elif source.is_file() and "weights_only=False" in source.read_text(encoding="utf-8"):
         problem = "this fairseq sets weights_only=False: install fairseq-fixed 0.12.3.1"
     elif version < (2, 6):
@@ -132,7 +132,7 @@ def _registration() -> Finding:
     registries = (TASK_REGISTRY, ARCH_MODEL_REGISTRY, CRITERION_REGISTRY, OPTIMIZER_REGISTRY)
     modules = [cls.__module__ for registry in registries for cls in registry.values()]
     missing = [module for module in REGISTERING_MODULES if module not in modules]
-    problem = f"without a name in fairseq: {', '.join(missing)}" if missing else ""
+    problem = f"modules not registered with fairseq: {', '.join(missing)}" if missing else ""
     count = sum(module.startswith("fairseq_ssl.") for module in modules)
     return Finding("registration", f"{count} names", problem)
 
@@ -144,6 +144,6 @@ def _shadows() -> Iterator[Finding]:
         if here.is_dir() and str(here) != _home(name):
             yield Finding(
                 "working folder",
-                f"has a folder {name}, which is not the installed package",
+                f"contains a folder {name} that is not the installed package",
                 f"change the working folder or rename {here}, which shadows the package",
             )

@@ -24,7 +24,7 @@ from fairseq_ssl.plugin import checkpoint_safety
 
 
 def apply_patches() -> None:
-    """Apply all patches. Their docstrings give the reasons. Further calls have no effect."""
+    """Apply all patches. Each patch's docstring gives its reason. Further calls have no effect."""
     from fairseq import checkpoint_utils, options, utils
     from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
     from fairseq.data.iterators import BufferedIterator, EpochBatchIterator
@@ -70,7 +70,7 @@ def _replace(
     make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]],
     decorator: Callable[[Any], Any] = lambda function: function,
 ) -> None:
-    """Replace `owner.name` by `make_wrapper(owner.name)`, unless this module has replaced it."""
+    """Replace `owner.name` with `make_wrapper(owner.name)`, unless it is already replaced."""
     stock = getattr(owner, name)
     if getattr(stock, "patched_by", None) != __name__:
         wrapper = functools.wraps(stock)(make_wrapper(stock))
@@ -86,19 +86,19 @@ def _restore_numpy_long() -> None:
 
 @functools.cache
 def _keep_objects_of_the_parent() -> None:
-    """Exclude all objects of a process from garbage collection in the processes it forks.
+    """Exclude the objects of a process from garbage collection in its forks.
 
-    A worker that collects a pinned batch of fairseq-train calls CUDA, which fails after a fork.
+    A data loader worker that frees a pinned batch calls CUDA, which fails after a fork.
     """
     os.register_at_fork(after_in_child=gc.freeze)
 
 
 def _save_at_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Save a checkpoint every --save-interval-updates, also if the update ends an epoch.
+    """Save a checkpoint every --save-interval-updates, even if the update ends an epoch.
 
-    At the end of an epoch, fairseq saves an epoch checkpoint only. With --no-epoch-checkpoints it
-    saves none, so that the last n checkpoints are not those of the last n intervals. Runs with
-    epoch checkpoints do not change.
+    At the end of an epoch, fairseq saves only an epoch checkpoint. With --no-epoch-checkpoints it
+    saves none, so the checkpoint of that interval is missing. Runs that save epoch checkpoints are
+    not changed.
     """
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Any:
@@ -112,7 +112,7 @@ def _save_at_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _WithinEpoch:
-    """A wrapper of an epoch iterator that does not report the end of the epoch."""
+    """A wrapper around an epoch iterator that never reports the end of the epoch."""
 
     def __init__(self, iterator: Any) -> None:
         self.iterator = iterator
@@ -121,7 +121,7 @@ class _WithinEpoch:
         return getattr(self.iterator, name)
 
     def end_of_epoch(self) -> bool:
-        """Return False, so that fairseq saves a checkpoint within the epoch."""
+        """Return False, so that fairseq saves a checkpoint as it does within an epoch."""
         return False
 
 
@@ -140,7 +140,7 @@ def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _smooth_labels_in_chunks(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute distributions of some tokens at a time. fairseq keeps those of the whole batch."""
+    """Compute the loss in chunks of tokens. fairseq stores the distributions of a whole batch."""
     from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
     from fairseq_ssl.criterions.criterion import smoothed_cross_entropy
@@ -164,7 +164,7 @@ def _smooth_labels_in_chunks(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Use PyTorch's fused kernel. fairseq makes ten passes over memory."""
+    """Use PyTorch's fused Adam kernel. fairseq's update makes ten passes over memory."""
     from fairseq_ssl.optim.adam import can_fuse, fused_step
 
     def step(self: Any, closure: Callable[[], Any] | None = None) -> Any:
@@ -178,7 +178,7 @@ def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Clip gradients on a CPU. On a machine with CUDA, fairseq moves their norm to the GPU."""
+    """Clip CPU gradients on the CPU. If CUDA is available, fairseq moves their norm to the GPU."""
     import torch
 
     def clip_grad_norm_(params: Any, max_norm: Any, aggregate_norm_fn: Any = None) -> Any:
@@ -195,10 +195,10 @@ def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Do not scale the loss of weights on a CPU. bfloat16 has the exponents of float32.
+    """Do not scale the loss if the weights are on a CPU: bfloat16 has the exponents of float32.
 
-    A scaler that is not enabled has no backoff factor, by which fairseq lowers the scale if a
-    gradient is not finite. A factor of 1, the minimum, ends the training with fairseq's message.
+    If a gradient is not finite, fairseq multiplies the scale by a backoff factor, which a disabled
+    scaler lacks. With a factor of 1, the scale is at its minimum, and fairseq reports the error.
     """
     import torch
 
@@ -219,10 +219,10 @@ def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _unscale_once(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Divide the gradients of --amp by the loss scale once.
+    """Divide the gradients by the loss scale only once with --amp.
 
-    fairseq passes two objects for the same optimizer to the scaler, which divides them again after
-    they are clipped. Epsilon then outweighs the small gradients in Adam.
+    fairseq passes two objects for one optimizer to the scaler, which therefore divides the
+    gradients again after clipping. They become so small that Adam's epsilon outweighs them.
     """
 
     def step(self: Any) -> None:
@@ -233,7 +233,7 @@ def _unscale_once(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _allow_bfloat16_on_gpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Let --bf16 train on a GPU. fairseq sets --tpu, and fails without torch_xla."""
+    """Allow --bf16 on a GPU. fairseq sets --tpu with it, which fails without torch_xla."""
 
     def parse_args_and_arch(*args: Any, **options: Any) -> Any:
         parsed = stock(*args, **options)
@@ -246,7 +246,7 @@ def _allow_bfloat16_on_gpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Train in bfloat16 with float32 weights if --amp is set on a CPU. fairseq requires CUDA."""
+    """Support --amp on a CPU, in bfloat16 with float32 weights. fairseq requires CUDA."""
     import torch
     from fairseq.optim.amp_optimizer import AMPOptimizer
 
@@ -272,7 +272,7 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Average a tied weight once per step, not once per name. Copy integers, on which EMA fails."""
+    """Average a tied weight once per step, not once per name. Copy integers, which EMA rejects."""
     from fairseq_ssl.checkpoints.averaging import ties
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
@@ -291,9 +291,9 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
     fairseq after 0.12.2 drops the remainder of a split whose size is not a multiple of 8, even in
     validation and generation. With the patch, only training may drop it.
 
-    fairseq forms batches with the seed plus the epoch. If all epochs share an iterator, its batches
-    are those of the epoch in which it was built, so that a resumed run gets different batches. With
-    the patch, they are always those of epoch 1, as in an uninterrupted run.
+    fairseq forms batches with the seed plus the epoch number. If all epochs share an iterator, its
+    batches depend on the epoch in which it was built, so a resumed run would get different batches.
+    With the patch, they are always the batches of epoch 1, as in an uninterrupted run.
     """
     signature = inspect.signature(stock)
     seeds_by_epoch = "seed + epoch" in inspect.getsource(stock)
@@ -323,7 +323,7 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _report_seed(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `_fix_batch_iterator` know that --update-ordered-indices-seed adds the epoch to seeds."""
+    """Record for `_fix_batch_iterator` if --update-ordered-indices-seed adds the epoch to seeds."""
 
     def get_train_iterator(self: Any, epoch: int, *args: Any, **options: Any) -> Any:
         self.task.epoch_in_seed = getattr(self.cfg.dataset, "update_ordered_indices_seed", False)
@@ -333,11 +333,12 @@ def _report_seed(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Validate on a copy of the training split, as in --valid-subset valid,train.
+    """Validate on a copy of the training split, for example with --valid-subset valid,train.
 
-    fairseq caches one iterator per dataset. Its validation ends an epoch of the training, so that
-    every second epoch is skipped, and checkpoints within an epoch do not resume. All splits that
-    `_fix_batch_iterator` takes for training splits are copied, so that no sentence is dropped.
+    fairseq caches one iterator per dataset. Validation would use up an epoch of the training
+    iterator, so every second epoch would be skipped, and checkpoints within an epoch would not
+    resume. Every split that `_fix_batch_iterator` treats as a training split is copied, so that no
+    sentence is dropped.
     """
 
     def get_valid_iterator(self: Any, subset: str, disable_iterator_cache: bool = False) -> Any:
@@ -355,7 +356,7 @@ def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shuffle_after_curriculum(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Shuffle after the epochs of --curriculum. fairseq keeps the sampler of the first epoch."""
+    """Shuffle batches after the --curriculum epochs. fairseq keeps the first epoch's sampler."""
 
     def iterate(self: Any, epoch: int, shuffle: bool, *args: Any, **options: Any) -> Any:
         sampler = getattr(self, "epoch_batch_sampler", self.batch_sampler)  # the latter in 0.12.2
@@ -396,7 +397,7 @@ def _stop_readers(readers: Iterable[Any], timeout: float = 10) -> None:
 
 
 def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Accept `add_special_symbols`, which Dictionary.load passes after fairseq 0.12.2.
+    """Accept `add_special_symbols`, which `Dictionary.load` passes in versions after 0.12.2.
 
     The constructors of fairseq's legacy dictionaries lack this parameter.
     """

@@ -15,17 +15,18 @@ Example:
 """
 
 from fairseq_ssl.report.builder import Comparison, write_report
-from fairseq_ssl.report.page import Page, ScoreTable, score_table
+from fairseq_ssl.report.page import difference_cells, interval_plot, page_html, table_html
 from fairseq_ssl.report.score_files import ReportFiles, collect_files
 from fairseq_ssl.report.sentences import Sentences
 
 __all__ = [
     "Comparison",
-    "Page",
     "ReportFiles",
-    "ScoreTable",
     "Sentences",
     "collect_files",
-    "score_table",
+    "difference_cells",
+    "interval_plot",
+    "page_html",
+    "table_html",
     "write_report",
 ]

@@ -16,7 +16,7 @@ from fairseq_ssl.io.text_files import convert_fields, optional_path, read_lines
 from fairseq_ssl.metrics import Accuracy, Bleu, Chrf, Gleu, MaxMatch
 from fairseq_ssl.metrics.metric import Metric, SentenceStatistics, bootstrap_statistics
 from fairseq_ssl.metrics.tables import system_files
-from fairseq_ssl.report.page import Page, score_table
+from fairseq_ssl.report.page import page_html, report_sections, score_table
 from fairseq_ssl.report.score_files import (
     ReportedScore,
     ReportFiles,
@@ -131,9 +131,9 @@ def write_report(
             "%s is skipped: it is a link to a file outside the folder. Copy the file.", path
         )
     signature = Signature("report", parameters)
-    page = Page(TITLE, files, score_table(files.scores), sentences, str(signature))
+    sections = report_sections(files, sentences)
     with atomic_lines(output) as file:
-        file.write(page.html())
+        file.write(page_html(TITLE, sections, str(signature), sentences))
     return signature
 
 

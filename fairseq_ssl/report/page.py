@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files as resource_files
+from math import ceil, floor, log10
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -133,7 +134,7 @@ def score_html(scores: ScoreTable) -> str:
             '<section aria-labelledby="scores"><h2 id="scores">Scores</h2>',
             '<p class="faint">Mean ± standard deviation over seeds, with the number of seeds in '
             "parentheses. The best score of each column is bold.</p>",
-            _wide("Table of scores", _table(header, rows)),
+            table_html("Table of scores", header, rows),
             f'<details class="faint"><summary>Signatures</summary><ol>{notes}</ol></details>',
             "</section>",
         ]
@@ -150,16 +151,12 @@ def _score(score: SeedRange | None, is_best: bool) -> str:
 
 
 def comparison_html(comparison: ScoreComparison, number: int) -> str:
-    """Return the section with the table that compares systems with a baseline."""
+    """Return the section with the plot and the table that compare systems with a baseline."""
+    lower = comparison.lower_is_better
+    differences = {escape(system): result for system, result in comparison.differences.items()}
     rows = [
-        [
-            escape(system),
-            f"<td>{_verdict(result, comparison.lower_is_better)}</td>",
-            f'<td data-value="{result.difference}">{_signed(result.difference)}</td>',
-            f'<td data-value="{result.low}">{_signed(result.low)} to {_signed(result.high)}</td>',
-            f'<td data-value="{result.p}">{result.p:.4f}</td>',
-        ]
-        for system, result in comparison.differences.items()
+        [system, f"<td>{_verdict(result, lower)}</td>", *difference_cells(result)]
+        for system, result in differences.items()
     ]
     header = ["system", "result", "difference", "95% interval", "p"]
     return "\n".join(
@@ -169,10 +166,54 @@ def comparison_html(comparison: ScoreComparison, number: int) -> str:
             '<p class="faint">Paired bootstrap resampling over sentences (Koehn, 2004). Systems '
             f"are better or worse if p is below {SIGNIFICANT}, without correction for multiple "
             "comparisons.</p>",
-            _wide(f"Table of {comparison.title}", _table(header, rows)),
+            interval_plot(differences, lower_is_better=lower),
+            table_html(f"Table of {comparison.title}", header, rows),
             "</section>",
         ]
     )
+
+
+def difference_cells(result: BootstrapResult) -> list[str]:
+    """Return the table cells of a difference, its interval and its p-value."""
+    return [
+        f'<td data-value="{result.difference}">{_signed(result.difference)}</td>',
+        f'<td data-value="{result.low}">{_signed(result.low)} to {_signed(result.high)}</td>',
+        f'<td data-value="{result.p}">{result.p:.4f}</td>',
+    ]
+
+
+def interval_plot(
+    differences: Mapping[str, BootstrapResult], *, lower_is_better: bool = False
+) -> str:
+    """Return a forest plot as HTML: each difference as a dot, its 95% interval as a line.
+
+    Args:
+        differences: differences by label, which is HTML.
+        lower_is_better: True for metrics such as error rates, for the colors.
+    """
+    ends = [(result.low, result.difference, result.high) for result in differences.values()]
+    low, high = min(0.0, *map(min, ends)), max(0.0, *map(max, ends))
+    span = high - low or 1.0
+    step = 10.0 ** floor(log10(span))
+    step *= next(part for part in (0.2, 0.5, 1, 2) if span / step <= 5 * part)
+
+    def position(value: float) -> str:
+        return f"left:{100 * (value - low) / span:.2f}%"
+
+    ticks = [step * index for index in range(ceil(low / step), floor(high / step) + 1)]
+    axis = "".join(
+        f'<span style="{position(tick)}">{_signed(tick, ".4g") if tick else 0}</span>'
+        for tick in ticks
+    )
+    rows = [
+        f"<div>{label}</div><div>{_signed(result.difference)}</div>"
+        f'<div class="interval {_verdict(result, lower_is_better)}"><i style="{position(0)}"></i>'
+        f'<b style="{position(result.low)};width:{100 * (result.high - result.low) / span:.2f}%">'
+        f'</b><b class="dot" style="{position(result.difference)}"></b></div>'
+        for label, result in differences.items()
+    ]
+    axis = f'<div class="axis" aria-hidden="true">{axis}</div>'
+    return f'<div class="plot">{"".join(rows)}{axis}</div>'
 
 
 def _verdict(result: BootstrapResult, lower_is_better: bool) -> str:
@@ -181,8 +222,8 @@ def _verdict(result: BootstrapResult, lower_is_better: bool) -> str:
     return "better" if (result.difference > 0) != lower_is_better else "worse"
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "\N{MINUS SIGN}")
+def _signed(value: float, digits: str = ".2f") -> str:
+    return f"{value:+{digits}}".replace("-", "\N{MINUS SIGN}")
 
 
 def breakdown_html(name: str, breakdown: Breakdown) -> str:
@@ -192,26 +233,25 @@ def breakdown_html(name: str, breakdown: Breakdown) -> str:
         [escape(part), *(_score(row.get(system), is_best=False) for system in systems)]
         for part, row in breakdown.items()
     ]
-    table = _table(["", *map(escape, systems)], rows)
-    return f"<details><summary>{escape(name)}</summary>{_wide(f'Table of {name}', table)}</details>"
+    table = table_html(f"Table of {name}", ["", *map(escape, systems)], rows)
+    return f"<details><summary>{escape(name)}</summary>{table}</details>"
 
 
-def _wide(label: str, content: str) -> str:
-    """Return a region that scrolls horizontally in a narrow window."""
-    return (
-        f'<div class="wide" role="region" tabindex="0" aria-label="{escape(label)}">{content}</div>'
-    )
+def table_html(label: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML cells, which scrolls in a narrow window. Screen readers read `label`.
 
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML cells. The first cell of each row is the row heading."""
+    The first cell of each row is the content of the row heading. The other cells are `td` elements.
+    """
     first, *columns = header
     corner = f'<th scope="col">{first}</th>' if first else "<td></td>"
     head = corner + "".join(f'<th scope="col">{cell}</th>' for cell in columns)
     body = "".join(
         f'<tr><th scope="row">{heading}</th>{"".join(cells)}</tr>' for heading, *cells in rows
     )
-    return f'<table class="sorted"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return (
+        f'<div class="wide" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f'<table class="sorted"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    )
 
 
 ORDERS = {
@@ -339,42 +379,38 @@ MAX_ANALYSIS_CHARS = 20_000
 """Maximum number of characters of an analysis that are shown. The rest is omitted."""
 
 
-@dataclass(frozen=True)
-class Page:
-    """Content of the HTML page of a report."""
+def report_sections(files: ReportFiles, sentences: Sentences | None) -> list[str]:
+    """Return the sections of a report as HTML: figures, scores, comparisons and sentences."""
+    return [
+        _figures(files.figures),
+        score_html(score_table(files.scores)),
+        *(comparison_html(table, number) for number, table in enumerate(files.comparisons)),
+        *(breakdown_html(name, table) for name, table in files.breakdowns.items()),
+        "" if sentences is None else sentences_html(sentences),
+        _analyses(files.analyses),
+    ]
 
-    title: str
-    files: ReportFiles
-    scores: ScoreTable
-    sentences: Sentences | None
-    signature: str
 
-    def html(self) -> str:
-        r"""Return the page as HTML, with styles, scripts and figures embedded.
+def page_html(
+    title: str, sections: Sequence[str], signature: str, sentences: Sentences | None = None
+) -> str:
+    r"""Return a page of HTML sections, with styles, scripts and figures embedded.
 
-        A byte of a file name that is not UTF-8, such as E9, becomes the text ``\udce9``.
-        """
-        files, sentences = self.files, self.sentences
-        sections = [
-            _figures(files.figures),
-            score_html(self.scores),
-            *(comparison_html(table, number) for number, table in enumerate(files.comparisons)),
-            *(breakdown_html(name, table) for name, table in files.breakdowns.items()),
-            "" if sentences is None else sentences_html(sentences),
-            _analyses(files.analyses),
-        ]
-        data = json_text(sentences and sentences.content(), indent=None)
-        skip = '<a class="skip" href="#sentences">Skip to sentences</a>' if sentences else ""
-        html = Template(_asset("page.html")).substitute(
-            title=escape(self.title),
-            style=_asset("page.css"),
-            skip=skip,
-            script="\n".join(map(_asset, SCRIPTS)),
-            sections="\n".join(filter(None, sections)),
-            signature=escape(self.signature),
-            data=data.replace("<", "\\u003c"),  # so that texts cannot end the script element
-        )
-        return decode_file_name(html).encode("utf-8", "backslashreplace").decode("utf-8")
+    Empty sections are omitted. `sentences` are the data of the section with the sentences. A byte
+    of a file name that is not UTF-8, such as E9, becomes the text ``\udce9``.
+    """
+    data = json_text(sentences and sentences.content(), indent=None)
+    skip = '<a class="skip" href="#sentences">Skip to sentences</a>' if sentences else ""
+    html = Template(_asset("page.html")).substitute(
+        title=escape(title),
+        style=_asset("page.css"),
+        skip=skip,
+        script="\n".join(map(_asset, SCRIPTS)),
+        sections="\n".join(filter(None, sections)),
+        signature=escape(signature),
+        data=data.replace("<", "\\u003c"),  # so that texts cannot end the script element
+    )
+    return decode_file_name(html).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _asset(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Tasks registered with fairseq: loading of data, building of models and generators.
+"""Tasks registered with fairseq, which load data and build models and generators.
 
-`translation_mixins` has the mixins of translation tasks.
+`translation_mixins` contains mixins for translation tasks.
 """

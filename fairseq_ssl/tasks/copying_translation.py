@@ -27,37 +27,38 @@ from fairseq_ssl.tasks.translation_mixins import (
 logger = logging.getLogger(__name__)
 
 CHECK_SENTENCES = 1000
-"""Number of training sentences that are searched for <unk>."""
+"""Number of training sentences that are checked for <unk>."""
 
 
 @dataclass
 class CopyingTranslationConfig(AggressiveConfig):
-    """Options of fairseq's translation task, of truncation and of initialization."""
+    """Options of fairseq's translation task, truncation and initialization."""
 
     truncate_source_words: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
         "maximum source length in tokens; longer sources are truncated in training and decoding; "
-        "800 in PoDA, section 3.2",
+        "PoDA uses 800 (section 3.2)",
         low=1,
         usual="no maximum",
     )
     truncate_target_words: Optional[int] = option(  # noqa: UP045
         None,
-        "maximum target length in training in tokens; longer targets are truncated; 130 in PoDA, "
-        "section 3.2",
+        "maximum target length in tokens in training; longer targets are truncated; PoDA uses 130 "
+        "(section 3.2)",
         low=1,
         usual="no maximum",
     )
     init_encoder_only: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint that initializes only the encoder, with its embeddings; PoDA, table 9",
-        usual="random",
+        "checkpoint from which to initialize the encoder with its embeddings, but not the decoder "
+        "(PoDA, table 9)",
+        usual="random weights",
     )
     init_decoder_only: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint that initializes only the decoder, with the embeddings and the copy attention; "
-        "PoDA, table 9",
-        usual="random",
+        "checkpoint from which to initialize the decoder with its embeddings and copy attention, "
+        "but not the encoder (PoDA, table 9)",
+        usual="random weights",
     )
 
 
@@ -68,8 +69,8 @@ class CopyingTranslationTask(
     """fairseq's translation task for models that copy out-of-vocabulary words.
 
     Out-of-vocabulary words get their own ids in fairseq-interactive and with raw text
-    (--dataset-impl raw). Binarized text has <unk> instead, unless its dictionary has all words (see
-    --copy-vocabulary). With --store-ema, validation uses the averaged weights.
+    (--dataset-impl raw). Binarized text contains <unk> instead, unless the dictionary contains all
+    words (see --copy-vocabulary). With --store-ema, validation uses the averaged weights.
     """
 
     cfg: CopyingTranslationConfig
@@ -91,8 +92,8 @@ class CopyingTranslationTask(
         model = super().build_model(cfg, from_checkpoint)
         if not is_copying_model(model):
             raise ConfigurationError(
-                "--task copying_translation needs a model that copies. Use --arch "
-                "pointer_transformer, or --task translation."
+                "--task copying_translation needs a model that can copy words. Use --arch "
+                "pointer_transformer, or use --task translation."
             )
         for side in ("encoder", "decoder"):
             path = getattr(self.cfg, f"init_{side}_only")
@@ -103,7 +104,7 @@ class CopyingTranslationTask(
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task, and truncate it."""
+        """Load a split as in fairseq's translation task, and truncate its sentences."""
         super().load_dataset(split, epoch, combine, **options)
         pair = self.datasets[split]
         is_training = split == self.cfg.train_subset
@@ -118,7 +119,7 @@ class CopyingTranslationTask(
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, constraints: Any = None
     ) -> Any:
-        """Return a dataset of sentences, truncated as in training."""
+        """Return a dataset of sentences that are truncated as in training."""
         max_words = self.cfg.truncate_source_words
         if max_words is not None:
             eos = self.source_dictionary.eos()
@@ -134,7 +135,7 @@ class CopyingTranslationTask(
     def build_generator(
         self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
-        """Build a generator, or a scorer if `args.score_reference`, that copies source words."""
+        """Build a generator that copies source words, or a scorer if `args.score_reference`."""
         if self.cfg.aggressive:
             seq_gen_cls = AggressiveCopyingGenerator
         return super().build_generator(models, args, seq_gen_cls, *more, **options)
@@ -145,13 +146,13 @@ class CopyingTranslationTask(
         count = sum(int(ids.eq(unk).sum()) for ids in sample)
         if count:
             logger.warning(
-                f"The first {len(sample)} sources have {count} <unk>, whose original words cannot "
-                "be copied. Binarize the data with a dictionary of all words and set "
+                f"The first {len(sample)} sources contain {count} <unk>, whose original words "
+                "cannot be copied. Binarize the data with a dictionary of all words and set "
                 "--copy-vocabulary, or train on raw text (--dataset-impl raw)."
             )
 
     def _truncate(self, pair: LanguagePairDataset, side: str, max_words: int, name: str) -> None:
-        """Truncate a side of `pair` to `max_words` tokens and </s>. `name` is for the log."""
+        """Truncate a side of `pair` to `max_words` tokens plus </s>. `name` is for the log."""
         eos = self.source_dictionary.eos()
         sizes = getattr(pair, f"{side}_sizes")
         count = int((sizes > max_words + 1).sum())
@@ -165,8 +166,8 @@ def _initialize_side(model: Any, side: str, path: Path) -> None:
     """Initialize the encoder or the decoder of `model` from a checkpoint."""
     if not path.is_file():
         raise ConfigurationError(
-            f"{path} (--init-{side}-only) does not exist. To resume training from its own "
-            "checkpoint, remove the option."
+            f"{path} (--init-{side}-only) does not exist. Set the option to a checkpoint, or "
+            "remove it to resume a training run."
         )
     weights = checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"]
     loaded = load_side(model, side, weights, path)
@@ -180,6 +181,6 @@ def _check(cfg: CopyingTranslationConfig) -> None:
         reject_options("--num-batch-buckets", {name: getattr(cfg, name) for name in limits})
     if cfg.init_encoder_only is not None and cfg.init_decoder_only is not None:
         raise ConfigurationError(
-            "--init-encoder-only and --init-decoder-only initialize one side only. To initialize "
-            "both, use --finetune-from-model."
+            "--init-encoder-only and --init-decoder-only cannot be used together. To initialize "
+            "both sides, use --finetune-from-model."
         )

@@ -39,22 +39,22 @@ MASK = "<mask>"
 """The dictionary symbol that replaces masked words."""
 SCHEMES = tuple(SUBWORDS)
 NO_LANGUAGE = "None"
-"""Target language in the file names of fairseq-preprocess --only-source."""
+"""Target language in file names written by fairseq-preprocess --only-source."""
 
 
 @dataclass
 class DenoisingPretrainingConfig(TranslationConfig):
-    """Options of fairseq's translation task, and of the noise."""
+    """Options of fairseq's translation task and of the noise."""
 
     noise: str = option(
         "shuffle",
-        "noises to apply to the source one after the other, with options, such as "
+        "noises to apply to the source in this order, with options, such as "
         f"direct:keep=0.2,shuffle; choices: {describe_id_noises()}",
     )
     noise_subwords: ChoiceEnum(SCHEMES) = option(  # type: ignore[valid-type]
         "none",
-        "subword scheme of the text, for noise on whole words: sentencepiece, subword-nmt, or none "
-        "if each token is a word",
+        "subword scheme of the text, so that noise applies to complete words; none: each token is "
+        "a word",
         choices=SCHEMES,
     )
     seed: int = II("common.seed")
@@ -64,8 +64,8 @@ class DenoisingPretrainingConfig(TranslationConfig):
 class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, TranslationTask):
     """Translation from noised to clean text in one language, with one dictionary.
 
-    The text is the output of fairseq-preprocess --only-source, or the target side of parallel data.
-    In training, the noise differs from epoch to epoch. In validation, it is always the same. With
+    The text is output of fairseq-preprocess --only-source, or the target side of parallel data. In
+    training, the noise differs from epoch to epoch. In validation, it is always the same. With
     --store-ema, validation uses the averaged weights.
     """
 
@@ -91,7 +91,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         return cls(cfg, dictionary)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. Noise inserts only words of its vocabulary."""
+        """Build the model. Noise inserts only words from the model's vocabulary."""
         model = super().build_model(cfg, from_checkpoint)
         self.vocabulary = getattr(model, "copy_vocabulary", self.vocabulary)
         return model
@@ -99,7 +99,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task. Its source is the text with noise."""
+        """Load a split as in fairseq's translation task. The source is the text with noise."""
         text, sizes = self._load_text(split, epoch, combine, **options)
         self.datasets[split] = OnlineDenoisingDataset(
             *(text, sizes, self.target_dictionary, self.noise, self.cfg.seed),
@@ -112,10 +112,10 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
 
     @cached_property
     def noise(self) -> IdNoise:
-        """The noise to apply. It inserts words of the vocabulary by their counts in the dictionary.
+        """The noise to apply. It samples words to insert in proportion to their counts.
 
-        Dictionaries lack words of several subwords, so those of the first training shard are
-        counted in a sample.
+        Counts are read from the dictionary. With subwords, the dictionary lacks words of several
+        subwords, so words are counted in a sample of the first training shard.
         """
         dictionary = self.target_dictionary
         known = np.arange(len(dictionary)) < self.vocabulary
@@ -133,45 +133,45 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         return IdNoise.of(self.settings, self.boundaries, lexicon, self.mask, max_length)
 
     def _load_text(self, split: str, epoch: int, combine: bool, **options: Any) -> tuple[Any, Any]:
-        """Return the sentences of a split, as ids, and their sizes."""
+        """Return the sentences of a split as ids, and their sizes."""
         try:
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
             raise ConfigurationError(
-                f"{error}. Expected binarized text, with subwords also for the split "
-                f"{self.cfg.train_subset} (--train-subset), from which the noise samples words."
+                f"{error}. Expected binarized text. With subwords, the noise samples words from "
+                f"the split {self.cfg.train_subset} (--train-subset), so it must be binarized too."
             ) from None
         pair = self.datasets.pop(split)
         text = (pair.src, pair.src_sizes) if pair.tgt is None else (pair.tgt, pair.tgt_sizes)
         highest, symbols = sample_blocks(*text).ids.max(initial=0), len(self.target_dictionary)
         if highest >= symbols:
             raise DataError(
-                f"The data has the id {highest} but its dictionary has only {symbols} symbols. "
-                "Expected the dictionary with which the data was binarized."
+                f"The data contains the id {highest}, but the dictionary has only {symbols} "
+                "symbols. Expected the dictionary with which the data was binarized."
             )
         return text
 
 
 def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
-    """Infer the languages that are not set from the file names."""
+    """Infer languages that are not set from the file names."""
     if cfg.source_lang is not None and cfg.target_lang is not None:
         return
     if not folder.is_dir():
-        raise ConfigurationError(f"{folder} does not exist. Expected a folder of binarized text.")
+        raise ConfigurationError(f"{folder} does not exist. Expected a folder with binarized text.")
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     splits = {(*pair.split("-"),) for _, pair, side, *_ in names if side in pair.split("-")}
     pairs = sorted(pair for pair in splits if len(pair) == 2)
     if not pairs:
         raise ConfigurationError(
-            f"{folder} has no binarized text. Expected output of fairseq-preprocess, such as "
+            f"{folder} contains no binarized text. Expected output of fairseq-preprocess, such as "
             "train.en-None.en.idx with --only-source, or train.de-en.en.idx."
         )
     requested = {cfg.source_lang, cfg.target_lang} - {None}
     matching = [pair for pair in pairs if requested <= {*pair}]
     if len(matching) != 1:
         raise ConfigurationError(
-            f"{folder} has {' and '.join('-'.join(pair) for pair in pairs)}. Expected one pair of "
-            "languages. Set --source-lang and --target-lang."
+            f"{folder} contains {' and '.join('-'.join(pair) for pair in pairs)}. Expected one "
+            "language pair. Set --source-lang and --target-lang."
         )
     source, target = matching[0]
     is_swapped = cfg.source_lang == target or cfg.target_lang == source
@@ -190,20 +190,20 @@ def _dictionary_path(cfg: DenoisingPretrainingConfig) -> Path:
 
 
 def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
-    """Raise ConfigurationError for invalid options and for a missing mask token."""
+    """Raise ConfigurationError for invalid options or a missing mask token."""
     if not masked:
         raise ConfigurationError(
-            f"--noise {cfg.noise} masks words with {MASK}, which is not in the "
-            f"dictionary. Append it, so that all other ids stay the same: echo "
-            f"'{MASK} 1' >> {_dictionary_path(cfg)} (and to the dictionaries of "
-            "models initialized from this one, since the number of embeddings must match)."
+            f"--noise {cfg.noise} masks words with {MASK}, which is not in the dictionary. Append "
+            f"it with: echo '{MASK} 1' >> {_dictionary_path(cfg)} (all other ids stay the same). "
+            "Also append it to the dictionaries of models that this model will initialize, because "
+            "the number of embeddings must match."
         )
     if cfg.seed < 0:
-        raise ConfigurationError(f"--seed is {cfg.seed}; expected 0 or more.")
+        raise ConfigurationError(f"--seed is {cfg.seed}. Expected 0 or more.")
     options = {name: getattr(cfg, name) for name in ("load_alignments", "num_batch_buckets")}
     reject_options("denoising_pretraining, which generates sources during training", options)
     if cfg.truncate_source and cfg.target_lang != NO_LANGUAGE:
         raise ConfigurationError(
-            "--truncate-source applies to the source side of parallel data, but the text to "
+            "--truncate-source truncates the source side of parallel data, but the text to "
             "denoise is the target side. Binarize the text with fairseq-preprocess --only-source."
         )

@@ -1,4 +1,4 @@
-"""Correction of text by labeling its tokens with edits (PIE)."""
+"""Text correction by labeling tokens with edits (PIE)."""
 
 import logging
 from collections.abc import Sequence
@@ -42,35 +42,41 @@ UNITS = (WORD, "subword", "character")
 
 @dataclass
 class EditLabelingConfig(EditDecodingConfig):
-    """Options of the data, the sampling and the decoding."""
+    """Options of data, sampling and decoding."""
 
     data: str = option(
         "",
-        "data folder with binarized text and labels, and edits.txt from `fairseq-ssl edits "
+        "data folder with binarized text, binarized labels, and edits.txt from `fairseq-ssl edits "
         "dictionary`; several folders are separated by : and used in turn, one per epoch",
     )
     source_lang: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
-        None, "source language, the text to correct", usual="inferred from the data", alias="-s"
+        None,
+        "language code of the uncorrected text in file names",
+        usual="inferred from the data",
+        alias="-s",
     )
     target_lang: Optional[str] = option(  # noqa: UP045
-        None, "target language, the corrected text", usual="inferred from the data", alias="-t"
+        None,
+        "language code of the corrected text in file names",
+        usual="inferred from the data",
+        alias="-t",
     )
     edit_unchanged_share: float = option(
         1.0,
-        "share of the training sentences without edits to use; each epoch draws a new sample",
+        "fraction of training sentences without edits to use; each epoch draws a new sample",
         low=0,
         high=1,
     )
     edit_unit: ChoiceEnum(UNITS) = option(  # type: ignore[valid-type]
         "subword",
-        "unit of the edit labels: word, which the encoder splits with its own tokenizer; subword "
-        "or character, the tokens of the data",
+        "unit of the edit labels; words are split with the encoder's own tokenizer, subwords and "
+        "characters are the tokens of the data",
         choices=UNITS,
     )
     edit_tokenizer: Optional[str] = option(  # noqa: UP045
         None,
-        "folder with the tokenizer.json of the subwords of words, for models with random weights, "
-        "or with the encoder of a GECToR model in --edit-init",
+        "folder with the tokenizer.json that splits words, for models with random weights; or "
+        "folder with the encoder of the GECToR model in --edit-init",
         usual="the folder of the pretrained encoder, or its name in the GECToR model",
     )
     train_subset: str = II("dataset.train_subset")
@@ -81,14 +87,14 @@ class EditLabelingConfig(EditDecodingConfig):
 
 @register_task("edit_labeling", dataclass=EditLabelingConfig)
 class EditLabelingTask(FairseqTask):
-    """Labeling of the tokens of a sentence with the edits that correct it.
+    """Labeling of a sentence's tokens with the edits that correct the sentence.
 
-    The data folder has the text and the corrected text, binarized with a joint dictionary as for
-    translation, so that a Transformer can be trained on the same folder. It also has the binarized
-    labels and the edit dictionary.
+    The data folder contains the uncorrected and the corrected text, binarized with a joint
+    dictionary as for translation, so that a Transformer can be trained on the same folder. It also
+    contains the binarized labels and the edit dictionary.
 
     Out-of-vocabulary words are copied by fairseq-interactive, and by fairseq-generate with raw text
-    (--dataset-impl raw). Binarized text has <unk> instead.
+    (--dataset-impl raw). Binarized text contains <unk> instead.
     """
 
     cfg: EditLabelingConfig
@@ -100,7 +106,7 @@ class EditLabelingTask(FairseqTask):
         self.dictionary = dictionary
         self.encoder: EncoderFiles | None = None
         self.gector: GectorModel | None = None
-        """The model of --edit-init, until its weights are copied."""
+        """The GECToR model of --edit-init, until its weights are copied."""
         self.words: WordSubwords | None = None
         if cfg.data and cfg.edit_unit != WORD:  # the encoder splits words itself
             self.state.merge_state_dict({"token_dictionary": fingerprint(dictionary.symbols)})
@@ -111,8 +117,8 @@ class EditLabelingTask(FairseqTask):
     def setup_task(cls, cfg: EditLabelingConfig, **options: Any) -> "EditLabelingTask":
         """Load the token dictionary and the edit dictionary of the first data folder.
 
-        Without a folder, the edit dictionary is the one of the checkpoint that is loaded next. This
-        is for decoding with labels of words, which needs no token dictionary.
+        Without a folder, the edit dictionary comes from the checkpoint that is loaded next. This
+        is for decoding with word labels, which needs no token dictionary.
         """
         if not cfg.data:
             return cls(cfg, OovDictionary(), None)
@@ -124,11 +130,11 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
-        """Raise an error if a checkpoint was trained with other edits, tokens or subwords of words.
+        """Raise an error if a checkpoint was trained with different edits, tokens or subwords.
 
         Args:
             state: the task state of the checkpoint.
-            origin: name of the checkpoint, for the error.
+            origin: name of the checkpoint for the error message.
         """
         known, tokens = state.get("edit_dictionary"), state.get("token_dictionary")
         place = f"in {self.cfg.data}" if self.cfg.data else "of the first checkpoint"
@@ -136,7 +142,7 @@ class EditLabelingTask(FairseqTask):
             raise ConfigurationError(
                 f"The edit dictionary of {origin} differs from {EDITS_FILE} {place}. Use the "
                 "data folder with which the model was trained, or label the data with the edit "
-                "dictionary of the model. The models of an ensemble have the same edit dictionary."
+                "dictionary of the model. All models of an ensemble need the same edit dictionary."
             )
         ours = fingerprint(self.dictionary.symbols)
         if tokens is not None and self.cfg.data and tokens != ours:
@@ -149,27 +155,30 @@ class EditLabelingTask(FairseqTask):
             tokenizer = WordTokenizer(EncoderFiles.of_state(stored).tokenizer)
             if tokenizer.subwords() != self.words.tokenizer.subwords():
                 raise ConfigurationError(
-                    f"The tokenizer of {origin} has different subwords than that of --edit-init or "
-                    "--edit-tokenizer. Pass the folder with which the model was trained."
+                    f"The subwords of the tokenizer of {origin} differ from those of --edit-init "
+                    "or --edit-tokenizer. Pass the folder with which the model was trained."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint, which must have the edit dictionary of the data.
+        """Load the task state of a checkpoint, whose edit dictionary must be that of the data.
 
-        All models of an ensemble have the same edit dictionary, and each has its own encoder.
+        The models of an ensemble share the edit dictionary, but each has its own encoder.
         """
         known, stored = (state_dict.get(name) for name in ("edit_dictionary", "edit_encoder"))
         if stored is None and not self.cfg.data:
             raise ConfigurationError(
-                "The model labels tokens of its training data, so it needs the folder of the data. "
-                "Set `data_dir`."
+                "The model labels subwords or characters, so decoding needs the dictionary in the "
+                "data folder. Set `data_dir` to this folder."
             )
         if "edit_dictionary" not in self.state.state_dict:
             if not isinstance(known, str):
-                raise DataError("The checkpoint has no edit dictionary.")
+                raise DataError(
+                    "The checkpoint contains no edit dictionary. Expected a checkpoint trained "
+                    "with --task edit_labeling."
+                )
             self._set_edits(EditDictionary.parse(known.splitlines(), "The checkpoint"))
         else:
-            self.encoder = None  # of another model of an ensemble
+            self.encoder = None  # belongs to another model of the ensemble
             self.check_task_state(state_dict, "the checkpoint")
         super().load_state_dict(state_dict)
         self.encoder = None if stored is None else EncoderFiles.of_state(stored)
@@ -194,14 +203,14 @@ class EditLabelingTask(FairseqTask):
         return model
 
     def _set_words(self, cfg: Any) -> None:
-        """Set the subwords of words, and in `cfg` the sizes of the pretrained encoder."""
+        """Set `words`, which splits words into subwords, and set the encoder's sizes in `cfg`."""
         init = getattr(cfg, "edit_init", None)
         folder = init or self.cfg.edit_tokenizer
         if self.encoder is None:
             if folder is None:
                 raise ConfigurationError(
-                    "--edit-unit word needs the tokenizer of an encoder. Pass --edit-init, or "
-                    "--edit-tokenizer for random weights."
+                    "--edit-unit word needs the tokenizer of an encoder. Pass --edit-init or, for "
+                    "random weights, --edit-tokenizer."
                 )
             path = Path(folder).expanduser()
             if init and is_gector(path):
@@ -221,13 +230,13 @@ class EditLabelingTask(FairseqTask):
         )
 
     def _read_gector(self, cfg: Any, path: Path) -> EncoderFiles:
-        """Read the GECToR model of --edit-init, and set its options in `cfg`."""
+        """Load the GECToR model of --edit-init, and set its options in `cfg`."""
         encoder = self.cfg.edit_tokenizer
         self.gector = read_gector(path, None if encoder is None else Path(encoder).expanduser())
         if self.gector.edits != self.edits:
             raise ConfigurationError(
                 f"The labels of {path} differ from {EDITS_FILE} in {self.cfg.data}. Prepare the "
-                f"data with its labels: fairseq-ssl edits prepare --dictionary {path}"
+                f"data with the model's labels: fairseq-ssl edits prepare --dictionary {path}"
             )
         self.gector.set_options(cfg)
         cfg.edit_init = None  # `build_model` of the task copies the weights
@@ -236,7 +245,7 @@ class EditLabelingTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split with its labels. Validation and test splits also get the corrected text."""
+        """Load a split with its labels, and for validation and test also the corrected text."""
         paths = utils.split_paths(self.cfg.data)
         folder = Path(paths[(epoch - 1) % len(paths)])
         is_training = split == self.cfg.train_subset
@@ -244,15 +253,16 @@ class EditLabelingTask(FairseqTask):
         text, target, labels = (_concat([part[side] for part in parts]) for side in range(3))
         if text is None:
             raise ConfigurationError(
-                f"{folder} has no text for {split}. Expected output of fairseq-preprocess, or of "
-                f"edits prepare{'' if is_training else f' with --{split}'}, such as "
+                f"{folder} contains no text for {split}. Expected output of fairseq-preprocess, or "
+                f"of edits prepare{'' if is_training else f' with --{split}'}, such as "
                 f"{split}.{self.cfg.source_lang}-{self.cfg.target_lang or NONE}."
                 f"{self.cfg.source_lang}.idx."
             )
         if is_training and labels is None:
             raise ConfigurationError(
-                f"{folder} has no labels for {split}. Write them with `fairseq-ssl edits label` "
-                f"and binarize them with fairseq-preprocess --only-source --source-lang {EDITS}."
+                f"{folder} contains no labels for {split}. Create them with `fairseq-ssl edits "
+                f"label` and binarize them with fairseq-preprocess --only-source --source-lang "
+                f"{EDITS}."
             )
         dataset = self.datasets[split] = EditDataset(
             *(text, text.sizes, self.dictionary),
@@ -269,8 +279,8 @@ class EditLabelingTask(FairseqTask):
         unlabeled = len(dataset) - int(dataset.has_labels.sum())
         if unlabeled and not is_training:
             logger.warning(
-                f"{unlabeled} of {len(dataset)} sentences of {split} have no labels and are "
-                "skipped, also by fairseq-generate. fairseq-interactive corrects all sentences."
+                f"{unlabeled} of {len(dataset)} sentences in {split} have no labels and are "
+                "skipped, even by fairseq-generate. fairseq-interactive corrects all sentences."
             )
 
     def filter_indices_by_size(
@@ -280,7 +290,7 @@ class EditLabelingTask(FairseqTask):
         max_positions: Any = None,
         ignore_invalid_inputs: bool = False,
     ) -> Any:
-        """Remove long sentences with `ignore_invalid_inputs`, which is the case in training.
+        """Remove long sentences if `ignore_invalid_inputs` is set, as in training.
 
         Otherwise, `valid_step` and the generator split them into windows.
         """
@@ -290,7 +300,7 @@ class EditLabelingTask(FairseqTask):
 
     def train_step(self, sample: dict[str, Any], model: Any, *args: Any, **options: Any) -> Any:
         """Return the result of the criterion for a batch, after computing gradients."""
-        # a process without a batch gets a batch of the validation set, which may be long
+        # A process without data gets a batch from the validation set, whose sentences may be long.
         return super().train_step(self._split_long(sample, model), model, *args, **options)
 
     def valid_step(self, sample: dict[str, Any], model: Any, criterion: Any) -> Any:
@@ -319,7 +329,7 @@ class EditLabelingTask(FairseqTask):
     def build_generator(
         self, models: Sequence[Any], args: Any, *_: Any, **options: Any
     ) -> EditGenerator:
-        """Build an `EditGenerator`. Other classes of generators are ignored."""
+        """Build an `EditGenerator`. A generator class passed as an argument is ignored."""
         language_model = (options.get("extra_gen_cls_kwargs") or {}).get("lm_model")
         return build_edit_generator(models, self, args, language_model)
 
@@ -334,7 +344,7 @@ class EditLabelingTask(FairseqTask):
         return self.dictionary
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
-        """Load text, corrected text and labels of a split. With `combine`, also of split1, ..."""
+        """Load text, corrected text and labels of a split; with `combine`, also of split1, ..."""
         parts: list[list[Any]] = []
         for index in count():
             name = f"{split}{index or ''}"
@@ -367,7 +377,7 @@ class EditLabelingTask(FairseqTask):
         return None
 
     def _check_labels(self, path: Path) -> None:
-        """Raise DataError if labels were binarized with another order of the labels."""
+        """Raise DataError if labels were binarized with another set or order of labels."""
         if not path.exists():
             return
         loaded = Dictionary.load(str(path))
@@ -376,8 +386,8 @@ class EditLabelingTask(FairseqTask):
         )
         if tuple(symbols) != self.edits.names:
             raise DataError(
-                f"{path} differs from the labels of {EDITS_FILE}. Binarize the labels with "
-                "fairseq-preprocess --srcdict and the dictionary of labels that `fairseq-ssl edits "
+                f"{path} differs from the labels in {EDITS_FILE}. Binarize the labels with "
+                "fairseq-preprocess --srcdict and the label dictionary that `fairseq-ssl edits "
                 f"dictionary` writes together with {EDITS_FILE}."
             )
 
@@ -387,14 +397,14 @@ def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     if cfg.source_lang is not None:
         return
     if not folder.is_dir():
-        raise ConfigurationError(f"{folder} does not exist. Expected a folder of binarized text.")
+        raise ConfigurationError(f"{folder} does not exist. Expected a folder with binarized text.")
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     pairs = {pair for _, pair, side, *_ in names if side in pair.split("-") and side != EDITS}
     if len(pairs) != 1:
         content = " and ".join(sorted(pairs)) or "no binarized text"
         raise ConfigurationError(
-            f"{folder} has {content}. Expected one pair of languages, as in train.src-trg.src.idx. "
-            "Set --source-lang and --target-lang."
+            f"{folder} contains {content}. Expected one language pair, as in "
+            "train.src-trg.src.idx. Set --source-lang and --target-lang."
         )
     cfg.source_lang, cfg.target_lang = pairs.pop().split("-", 1)
 
@@ -411,8 +421,9 @@ def _load_dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
         ) from None
     if any(dictionary.symbols != loaded[0].symbols for dictionary in loaded):
         raise ConfigurationError(
-            f"{paths[0].name} and {paths[1].name} in {folder} differ, but edit_labeling needs a "
-            "joint dictionary. Binarize the data with fairseq-preprocess --joined-dictionary."
+            f"{paths[0].name} and {paths[1].name} in {folder} differ, but --task edit_labeling "
+            "needs a joint dictionary. Binarize the data with fairseq-preprocess "
+            "--joined-dictionary."
         )
     return loaded[0]
 

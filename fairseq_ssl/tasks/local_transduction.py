@@ -14,7 +14,7 @@ from fairseq_ssl.tasks.translation_mixins import AggressiveConfig, RightToLeftMi
 class LocalTransductionTask(RightToLeftMixin, TranslationTask):
     """fairseq's translation task with aggressive decoding, which uses the source as a draft.
 
-    It also decodes models trained with `--task translation`.
+    The task also decodes with models trained with `--task translation`.
     """
 
     cfg: AggressiveConfig
@@ -39,11 +39,11 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
 
 
 def _check_vocabularies(models: Any, words: int) -> None:
-    """Reject models that can generate only some words of the dictionary and copy the others."""
+    """Reject models that can generate only some words in the dictionary and copy the others."""
     for model in models:
         if is_copying_model(model) and model.copy_vocabulary < words:
             raise ConfigurationError(
                 f"The model generates {model.copy_vocabulary} of the {words} words in the "
                 "dictionary and copies the others, which this task does not support. Use --task "
-                "copying_translation, which also has --aggressive."
+                "copying_translation, which also supports --aggressive."
             )

@@ -1,4 +1,4 @@
-"""Training of both translation directions on parallel and monolingual data (ByteNet)."""
+"""Joint training of both translation directions on parallel and monolingual data (ByteNet)."""
 
 import logging
 import sys
@@ -26,12 +26,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ReconstructionTranslationConfig(TranslationConfig):
-    """Options of fairseq's translation task, and of monolingual data."""
+    """Options of fairseq's translation task and of monolingual data."""
 
     reconstruction_source_text: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "monolingual text in the source language, such as FOLDER/train, binarized by "
-        "fairseq-preprocess --only-source with the dictionary of the parallel data",
+        "monolingual text in the source language, such as FOLDER/train, binarized with "
+        "fairseq-preprocess --only-source and the dictionary of the parallel data",
         usual="none",
     )
     reconstruction_target_text: Optional[str] = option(  # noqa: UP045
@@ -42,8 +42,8 @@ class ReconstructionTranslationConfig(TranslationConfig):
     )
     reconstruction_mixed_lengths: bool = option(
         False,
-        "form batches from sentences of any length instead of similar length, which batch norm "
-        "needs if batches are small",
+        "batch sentences of any length instead of similar length, which batch norm needs if "
+        "batches are small",
     )
     seed: int = II("common.seed")
     max_tokens: Optional[int] = II("dataset.max_tokens")  # noqa: UP045
@@ -72,18 +72,18 @@ class ReconstructionTranslationTask(TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split in both directions, and in training the monolingual text."""
+        """Load a split in both directions, and for training also the monolingual text."""
         for task in self.directions.values():
             task.load_dataset(split, epoch, combine, **options)
         pairs, reversed_pairs = (task.datasets[split] for task in self.directions.values())
         if not _have_equal_lengths(pairs, reversed_pairs):
             raise DataError(
-                f"{self.cfg.data} has different pairs for {' and '.join(self.directions)} in the "
-                f"split {split}. Remove one of the two."
+                f"{self.cfg.data} contains different pairs for {' and '.join(self.directions)} in "
+                f"the split {split}. Remove the files of one direction."
             )
         is_training = split == self.cfg.train_subset
         if is_training:
-            self.generators.clear()  # their length bound is fitted to the folder of the epoch
+            self.generators.clear()  # their length bound is fitted to the data of the epoch
         self.datasets[split] = BitextWithMono(
             pairs,
             reversed_pairs,
@@ -105,11 +105,11 @@ class ReconstructionTranslationTask(TranslationTask):
         }
 
     def _folder(self) -> str:
-        """Return the folder of the dictionaries."""
+        """Return the folder that contains the dictionaries."""
         return str(split_paths(self.cfg.data)[0])
 
     def _load_text(self, path: Path, language: str, dictionary: Any) -> LanguagePairDataset:
-        """Load a monolingual text as a dataset whose sources and targets are equal."""
+        """Load a monolingual text as a dataset in which sources and targets are equal."""
         impl = self.cfg.dataset_impl
         for name in (f"{path}.{language}-None.{language}", f"{path}.{language}"):
             text = data_utils.load_indexed_dataset(name, dictionary, impl)
@@ -133,8 +133,8 @@ class ReconstructionTranslationTask(TranslationTask):
         short = (text.sizes <= limit).nonzero()[0]
         if not len(short):
             raise ConfigurationError(
-                f"{path} has no sentence of at most {limit} tokens, the maximum of the model and "
-                "of --max-tokens. Expected shorter sentences."
+                f"{path} contains no sentence of at most {limit} tokens, the limit set by the "
+                "model and --max-tokens. Split the sentences, or set a higher limit."
             )
         logger.info(f"{path}: {len(short)} of {len(text)} sentences have at most {limit} tokens")
         sentences = text if len(short) == len(text) else _SentenceSubset(text, short)
@@ -146,7 +146,7 @@ class ReconstructionTranslationTask(TranslationTask):
         )
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> TwoWayModel:
-        """Build a `TwoWayModel`, with one model per direction."""
+        """Build a `TwoWayModel` with one model per direction."""
         return TwoWayModel(
             {name: task.build_model(cfg, from_checkpoint) for name, task in self.directions.items()}
         )
@@ -156,7 +156,7 @@ class ReconstructionTranslationTask(TranslationTask):
         criterion = super().build_criterion(cfg, *options, **named)  # 0.12.2 has no options
         if not isinstance(criterion, ReconstructionLoss):
             raise ConfigurationError(
-                "--task reconstruction_translation trains two models and needs --criterion "
+                "--task reconstruction_translation trains two models, so it needs --criterion "
                 "reconstruction_loss."
             )
         return criterion
@@ -166,7 +166,7 @@ class ReconstructionTranslationTask(TranslationTask):
         return super().build_generator(self._forward_models(models), args, *more, **options)
 
     def inference_step(self, generator: Any, models: Any, *more: Any, **options: Any) -> Any:
-        """Decode a batch. The scorer of --score-reference uses these models, not its own."""
+        """Decode a batch. The scorer of --score-reference gets its models here."""
         return super().inference_step(generator, self._forward_models(models), *more, **options)
 
     def _forward_models(self, models: Any) -> list[Any]:
@@ -185,7 +185,7 @@ class ReconstructionTranslationTask(TranslationTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        """Translate the monolingual sentences, then train on the batch and the candidates."""
+        """Translate the monolingual sentences, then train on the batch with these candidates."""
         candidates = {}
         weight = criterion.schedule.at(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
@@ -198,9 +198,9 @@ class ReconstructionTranslationTask(TranslationTask):
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
-        """Return the candidate translations of each sentence, which the other model can read.
+        """Return candidate translations of each sentence, short enough for the other model.
 
-        The model is in evaluation mode during the search, and is in training mode at the end.
+        The model is in evaluation mode during the search, and in training mode after it.
         """
         model = two_way_model.models[direction]
         if direction not in self.generators:
@@ -228,7 +228,7 @@ class ReconstructionTranslationTask(TranslationTask):
     def _max_len(self, direction: str) -> tuple[float, int]:
         """Return fairseq's max_len_a and max_len_b for a direction.
 
-        They are the lowest bound that 99.9% of the training pairs in the folder of the epoch meet.
+        They are the lowest bound that 99.9% of the training pairs of the epoch meet.
         """
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
         slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)
@@ -236,13 +236,13 @@ class ReconstructionTranslationTask(TranslationTask):
         return slope, max(int(offset), 1)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return the maximum sentence length on both sides. Both models read each sentence."""
+        """Return the maximum sentence length, equal on both sides as each is source and target."""
         limit = min(self.cfg.max_source_positions, self.cfg.max_target_positions)
         return limit, limit
 
 
 def _have_equal_lengths(pairs: Any, reversed_pairs: Any) -> bool:
-    """Return True if the sides of pairs have the lengths of the other sides of reversed pairs."""
+    """Return True if all sentence lengths of the pairs match those of the reversed pairs."""
     return all(
         np.array_equal(getattr(pairs, f"{side}_sizes"), getattr(reversed_pairs, f"{other}_sizes"))
         for side, other in (("src", "tgt"), ("tgt", "src"))
@@ -250,7 +250,7 @@ def _have_equal_lengths(pairs: Any, reversed_pairs: Any) -> bool:
 
 
 class _SentenceSubset:
-    """A subset of the sentences of a text."""
+    """A subset of the sentences in a text."""
 
     def __init__(self, text: Any, chosen: Any) -> None:
         self.text = text
@@ -277,7 +277,7 @@ def _check(cfg: ReconstructionTranslationConfig) -> None:
     """Reject options that cannot be used with two models."""
     if cfg.source_lang == cfg.target_lang:
         raise ConfigurationError(
-            f"--source-lang and --target-lang are both {cfg.source_lang!r}; expected two different "
+            f"--source-lang and --target-lang are both {cfg.source_lang!r}. Expected two different "
             "languages."
         )
     names = ("eval_bleu", "load_alignments", "num_batch_buckets", "left_pad_target")

@@ -42,58 +42,58 @@ logger = logging.getLogger(__name__)
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
 STAGES = (SUPERVISED, IMITATE, MIXTURE)
 SAMPLE_SEED = 1
-"""Random seed of the sample of unlabeled lines. Smaller samples are subsets of larger ones."""
+"""Random seed for sampling unlabeled lines. Smaller samples are subsets of larger samples."""
 
 
 @dataclass
 class SemiSupervisedClassificationConfig(FairseqDataclass):
-    """Options of the data and of the training stage."""
+    """Options of the data and the training stage."""
 
     data: str = option(
         "",
-        "data folder from `fairseq-ssl classify prepare`, with a folder each for words, subwords "
-        "and labels, all with dict.txt and binarized splits of the same lines",
+        "data folder from `fairseq-ssl classify prepare`; it contains a folder each for words, "
+        "subwords and labels, with dict.txt and binarized splits of the same lines",
     )
     classification_stage: ChoiceEnum(STAGES) = option(  # type: ignore[valid-type]
         SUPERVISED,
-        "training stage: supervised, an expert is trained on labeled texts; imitate, imitators are "
-        "trained on the expert's predictions for unlabeled texts; mixture, the expert is "
-        "fine-tuned together with its imitators",
+        "training stage; supervised trains an expert on labeled texts, imitate trains imitators on "
+        "the expert's predictions for unlabeled texts, mixture fine-tunes the expert together with "
+        "its imitators",
         choices=STAGES,
     )
     classification_max_length: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "maximum text length for the expert in words, including </s>; the start of longer texts is "
-        "truncated",
+        "maximum text length for the expert in words, including </s>; longer texts lose their "
+        "start",
         low=1,
         usual="no maximum",
     )
     classification_unlabeled: str = option(
-        "unlabeled", "unlabeled split; several are separated by :, such as unlabeled:extra"
+        "unlabeled", "unlabeled splits, separated by :, such as unlabeled:extra"
     )
     classification_unlabeled_lines: Optional[int] = option(  # noqa: UP045
         None,
-        "number of unlabeled lines to use; a random sample of the first split, then of the next "
-        "one; smaller samples are subsets of larger ones",
+        "number of unlabeled lines to use; they are sampled from the first split, then from the "
+        "next one; smaller samples are subsets of larger samples",
         low=1,
         usual="all lines",
     )
     classification_full_epochs: bool = option(
         False,
-        "repeat the sample of unlabeled lines so that an epoch has as many updates as with all "
+        "repeat the sampled unlabeled lines so that an epoch has as many updates as with all "
         "lines (imitate only)",
     )
     classification_unlabeled_per_labeled: int = option(
         0,
-        "number of texts per labeled text, sampled from all texts, for "
-        "virtual_adversarial_cross_entropy",
+        "number of texts to sample per labeled text for --criterion "
+        "virtual_adversarial_cross_entropy; they are sampled from all texts",
         low=0,
     )
     imitator_teacher: Optional[str] = option(  # noqa: UP045
         None,
         "expert to imitate (imitate only): a folder with class probabilities from `fairseq-ssl "
-        "classify label`, or a checkpoint, which predicts them in each epoch; the start of texts "
-        "longer than its maximum is truncated",
+        "classify label`, or a checkpoint that predicts them in each epoch; texts that are too "
+        "long for the checkpoint lose their start",
         usual="none",
     )
     train_subset: str = II("dataset.train_subset")
@@ -103,7 +103,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
 
 @register_task("semi_supervised_classification", dataclass=SemiSupervisedClassificationConfig)
 class SemiSupervisedClassificationTask(FairseqTask):
-    """Text classification in the three training stages of algorithm 1 (thesis)."""
+    """Text classification in three training stages (Kiyono, 2022, algorithm 1)."""
 
     cfg: SemiSupervisedClassificationConfig
 
@@ -124,7 +124,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def setup_task(
         cls, cfg: SemiSupervisedClassificationConfig, **options: Any
     ) -> "SemiSupervisedClassificationTask":
-        """Load the dictionaries of words, labels and, if there are any, subwords."""
+        """Load the dictionaries of words, labels and, if they exist, subwords."""
         flush_denormals()  # before PyTorch starts its threads
         folder = Path(cfg.data)
         dictionaries = {}
@@ -141,7 +141,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return cls(cfg, dictionaries)
 
     def vocabularies(self) -> dict[str, str]:
-        """Return the size and a hash of each dictionary, by name."""
+        """Return the size and a hash of each dictionary, keyed by name."""
         return {
             name: fingerprint(dictionary.symbols) for name, dictionary in self.dictionaries.items()
         }
@@ -151,7 +151,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
         Args:
             state: the task state of the checkpoint.
-            origin: name of the checkpoint, for the error.
+            origin: name of the checkpoint for the error message.
         """
         ours = self.vocabularies()
         for name, theirs in (state.get("vocabularies") or {}).items():
@@ -168,7 +168,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. If a checkpoint will be loaded, files that initialize it are ignored."""
+        """Build the model. With `from_checkpoint`, files that initialize weights are ignored."""
         if from_checkpoint:
             for name in (
                 *text_classifier.INITIALIZATION_OPTIONS,
@@ -192,7 +192,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return model
 
     def _store_options(self, cfg: Any) -> None:
-        """Copy the model options of initializing checkpoints into `cfg`, to be saved with it."""
+        """Copy the options of initial models into `cfg`, which is saved in the checkpoint."""
         if getattr(cfg, "mixture_expert", None):
             cfg.mixture_expert_options = text_classifier.expert_options(Path(cfg.mixture_expert))
             if cfg.mixture_imitators:
@@ -213,7 +213,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split with the views (words, subwords) that the training stage needs."""
+        """Load a split with the views (words or subwords) that the training stage needs."""
         is_training = split == self.cfg.train_subset
         if self.stage == IMITATE:
             self.datasets[split] = self._load_with_teacher(split, is_training)
@@ -249,7 +249,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def teach(self, sample: dict[str, Any]) -> torch.Tensor:
-        """Return p(y|X) of the expert in the checkpoint of `imitator_teacher` [batch, classes]."""
+        """Return p(y|X) [batch, classes] from the expert in the checkpoint `imitator_teacher`."""
         net_input = sample["net_input"]
         teacher = self.teacher.to(net_input["src_tokens"].device)
         with torch.no_grad():
@@ -258,7 +258,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     @cached_property
     def teacher(self) -> TextClassifier:
-        """The expert in the checkpoint of `imitator_teacher`."""
+        """The expert in the checkpoint `imitator_teacher`."""
         path = Path(str(self.cfg.imitator_teacher))
         expert = text_classifier.load_expert(path, self)
         expert.eval().requires_grad_(False)
@@ -274,8 +274,8 @@ class SemiSupervisedClassificationTask(FairseqTask):
         """The dictionary of subwords."""
         if PIECES not in self.dictionaries:
             raise DataError(
-                f"{Path(self.cfg.data) / PIECES / 'dict.txt'} is missing. Imitators need subwords "
-                "of the same lines. Prepare them with `fairseq-ssl classify prepare`."
+                f"{Path(self.cfg.data) / PIECES / 'dict.txt'} is missing. Imitators read the texts "
+                "as subwords. Prepare them with `fairseq-ssl classify prepare`."
             )
         return self.dictionaries[PIECES]
 
@@ -298,13 +298,13 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return labels
 
     def _load_with_teacher(self, split: str, is_training: bool) -> TwoViewDataset:
-        """Return a split with the expert's predictions, or with labels if there are none."""
+        """Return a split with the expert's predictions, or with labels if no predictions exist."""
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
         teacher: Any = None if online else self._labels_of_teacher(folder, names)
         if teacher is None and not online:
-            logger.info(f"{folder} has no class probabilities of {split}. Using its labels.")
+            logger.info(f"{folder} contains no class probabilities for {split}. Using its labels.")
             teacher = np.eye(len(self.classes), dtype=np.float32)[self.labels(split)]
         view_names = [PIECES, WORDS] if online else [PIECES]
         limit = self.teacher.max_positions() if online else None
@@ -319,14 +319,14 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
-        """Return class probabilities of splits, or None if a labeled split has no probabilities."""
+        """Return class probabilities for splits, or None if a labeled split has none."""
         parts = []
         for name in names:
             labels = open_teacher_labels(folder, name, len(self.classes))
             if labels is None and name in self._unlabeled_splits():
                 raise DataError(
-                    f"{folder} has no {name}.npy or {name}.txt. Expected class probabilities from "
-                    "`fairseq-ssl classify label`."
+                    f"{folder} contains no {name}.npy or {name}.txt. Expected class probabilities "
+                    "from `fairseq-ssl classify label`."
                 )
             if labels is None:
                 return None
@@ -334,7 +334,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return ConcatDataset(parts)
 
     def _load_unlabeled(self, split: str) -> TwoViewDataset:
-        """Return the sample of unlabeled texts and the texts of a split, all without labels."""
+        """Return the sampled unlabeled texts and the texts of a split, all without labels."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = concat_views(
             [self._views(name, names) for name in (*self._unlabeled_splits(), split)]
@@ -367,7 +367,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         if size is not None and size > sum(counts):
             raise ConfigurationError(
                 f"--classification-unlabeled-lines is {size}, but there are only {sum(counts)} "
-                "unlabeled lines."
+                "unlabeled lines. Set a smaller number."
             )
         return sample_lines(counts, size, SAMPLE_SEED)
 
@@ -398,13 +398,13 @@ def _check_optimizer(optimizer: Any) -> None:
         optimizer = optimizer.fp32_optimizer
     if not isinstance(optimizer, LazyAdam):
         raise ConfigurationError(
-            "--imitator-sparse-gradients needs --optimizer lazy_adam, without --fp16 and --bf16. "
-            "For half precision, use --amp."
+            "--imitator-sparse-gradients needs --optimizer lazy_adam without --fp16 or --bf16. For "
+            "half precision, use --amp."
         )
 
 
 def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject options that training in the stage ignores. Stored options may have them."""
+    """Reject options that training in this stage ignores. In a checkpoint, they are allowed."""
     ratio, lines = cfg.classification_unlabeled_per_labeled, cfg.classification_unlabeled_lines
     for name, is_ignored in (
         ("classification_full_epochs", cfg.classification_full_epochs and stage != IMITATE),
@@ -416,7 +416,7 @@ def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
 
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject a teacher in a different stage."""
+    """Reject a missing teacher in the stage imitate, and a teacher in another stage."""
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(
             "--classification-stage imitate needs --imitator-teacher, a folder from `fairseq-ssl "
@@ -424,7 +424,11 @@ def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
         )
     if stage != IMITATE and cfg.imitator_teacher is not None:
         raise ConfigurationError(
-            f"--imitator-teacher needs --classification-stage imitate, but the stage is {stage}."
+            f"--imitator-teacher needs --classification-stage imitate, but the stage is {stage}. "
+            "Remove one of the two."
         )
     if stage == IMITATE and not Path(str(cfg.imitator_teacher)).exists():
-        raise ConfigurationError(f"--imitator-teacher {cfg.imitator_teacher} does not exist.")
+        raise ConfigurationError(
+            f"--imitator-teacher {cfg.imitator_teacher} does not exist. Expected a folder or a "
+            "checkpoint."
+        )

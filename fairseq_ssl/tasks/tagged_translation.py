@@ -1,7 +1,7 @@
 """Translation with tagged data mixtures, noisy beam search and fluency boost.
 
-It is for training on genuine and synthetic data, and for generating synthetic data (thesis, 4.3.1
-and 5.3.3).
+The task trains on genuine and synthetic data, and generates synthetic data (Kiyono, 2022, sections
+4.3.1 and 5.3.3).
 """
 
 import glob
@@ -23,7 +23,6 @@ from fairseq_ssl.generation.fluency_boost import Fluency, FluencyBoost
 from fairseq_ssl.generation.noisy_beam import (
     CANDIDATE,
     GRANULARITIES,
-    HYPOTHESIS,
     BeamNoise,
     NoisyGenerator,
 )
@@ -41,45 +40,45 @@ class TaggedTranslationConfig(RightToLeftConfig):
 
     source_tags: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "tags to prepend to the sources of a split, SPLIT=SYMBOL,..., such as train1=<BT>, or "
-        "../bt/train=<BT> for a split in another folder (see --mix-weights); the symbols must be "
-        "in the source dictionary",
+        "tags to prepend to the sources of splits, SPLIT=SYMBOL,..., such as train1=<BT>, or "
+        "../bt/train=<BT> for a split in another folder (see --mix-weights); the source dictionary "
+        "must contain the symbols",
         usual="no tags",
     )
     mix_weights: Optional[str] = option(  # noqa: UP045
         None,
-        "splits to train on and their ratio, SPLIT=WEIGHT,..., such as train=1,bt=0.5,ft=0.5; a "
-        "split in another folder is FOLDER/SPLIT",
+        "splits to train on and their sampling ratio, SPLIT=WEIGHT,..., such as "
+        "train=1,bt=0.5,ft=0.5; a split in another folder is FOLDER/SPLIT",
         usual="all of train, train1, ..., as in fairseq",
     )
     mix_epoch_pairs: int = option(
         0,
         "number of pairs per epoch with --mix-weights; each epoch continues where the last one "
-        "ended; memory is 17 bytes per pair",
+        "ended; a pair takes 17 bytes of memory",
         low=0,
-        usual="the smallest number with which an epoch has all pairs of each split",
+        usual="the smallest number with which an epoch contains all pairs of each split",
     )
 
     noisy_beam_beta: float = option(
         0.0,
-        "noise strength of beam search, beta_random in the thesis; r * beta_random, with r uniform "
-        "from 0 to 1, is added to each score at each step; 6 in the thesis, 4.3.1",
+        "noise strength of beam search, beta_random in Kiyono (2022), who uses 6; at each step, "
+        "r * beta_random is added to each score, with r uniform from 0 to 1",
         low=0,
     )
     noisy_beam_granularity: ChoiceEnum(GRANULARITIES) = option(  # type: ignore[valid-type]
         CANDIDATE,
-        f"unit for which the random number r is drawn: {CANDIDATE}, a hypothesis extended by a "
-        f"word, or {HYPOTHESIS}",
+        f"unit for which noisy beam search draws a random number; a {CANDIDATE} is a hypothesis "
+        "with one of its possible next words",
         choices=GRANULARITIES,
     )
     noisy_beam_seed: int = option(
-        1, "random seed of r, which depends on the seed, the sentence and the hypothesis"
+        1, "random seed of noisy beam search; noise also depends on sentence and hypothesis"
     )
     fluency_boost_lm: Optional[str] = option(  # noqa: UP045
         None,
         "checkpoint of a language model for fluency boost, which keeps only hypotheses that are "
         "less fluent than their source (Ge et al., 2018)",
-        usual="keep all",
+        usual="no fluency boost",
     )
     fluency_boost_ratio: float = option(
         1.05,
@@ -88,7 +87,7 @@ class TaggedTranslationConfig(RightToLeftConfig):
         above=0,
     )
     fluency_boost_data: Optional[str] = option(  # noqa: UP045
-        None, "folder with the dict.txt of the language model of --fluency-boost-lm"
+        None, "folder with the dict.txt of the language model in --fluency-boost-lm"
     )
 
 
@@ -108,7 +107,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task, or a mixture of splits. Add the tags."""
+        """Load a split as in fairseq's translation task, or a mixture of splits. Add tags."""
         folders = split_paths(self.cfg.data)
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
@@ -141,7 +140,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         extra_gen_cls_kwargs: Any = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build fairseq's generator, or a `NoisyGenerator`. Add fluency boost if configured."""
+        """Build fairseq's generator or a `NoisyGenerator`. Add fluency boost if configured."""
         is_scoring = getattr(args, "score_reference", False)
         if self.noise.beta and not is_scoring:
             _check_search(args, prefix_allowed_tokens_fn)
@@ -155,7 +154,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         return generator
 
     def _add_fluency_boost(self, generator: Any) -> FluencyBoost:
-        """Wrap a generator to filter its hypotheses by a language model."""
+        """Wrap a generator to filter its hypotheses with a language model."""
         assert self.cfg.fluency_boost_lm is not None
         reject_options("--fluency-boost-lm", {"right_to_left": self.cfg.right_to_left})
         folder = self.cfg.fluency_boost_data
@@ -177,8 +176,8 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             logger.info(f"{name}: {count} pairs per epoch, {size} in total{suffix}")
             if self.cfg.mix_epoch_pairs and not count:
                 raise ConfigurationError(
-                    f"--mix-epoch-pairs is {self.cfg.mix_epoch_pairs}, which leaves no pair of "
-                    f"{name} in an epoch; expected a larger number."
+                    f"--mix-epoch-pairs is {self.cfg.mix_epoch_pairs}, so an epoch would contain "
+                    f"no pair from {name}. Set a larger number."
                 )
         sources, targets = zip(*pairs, strict=True)
         return MixedPairs(
@@ -193,7 +192,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         )
 
     def _check_tags(self, folders: list[Path]) -> None:
-        """Reject tags of splits that are neither trained on nor in a folder."""
+        """Reject tags of splits that are not used for training or not in any data folder."""
         train = re.compile(rf"{re.escape(self.cfg.train_subset)}\d*")
         expected = f"a split in {' or '.join(map(str, folders))}" + (
             " or in --mix-weights" if self.weights else ""
@@ -203,7 +202,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             files = f"{glob.escape(name)}.*-*.*"
             if is_unused or not any(path for folder in folders for path in folder.glob(files)):
                 raise ConfigurationError(
-                    f"--source-tags has the split {name}, which is not used. Expected {expected}."
+                    f"--source-tags names the split {name}, which is not used. Expected {expected}."
                     f"{nearest(name, self.weights)}"
                 )
 
@@ -221,7 +220,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             if None not in sides and len(sides[0]) == len(sides[1]) > 0:
                 return sides[0], sides[1]
         raise ConfigurationError(
-            f"--mix-weights has the split {path.name}, but {path}.{source}-{target}.{source} and "
+            f"--mix-weights names the split {path.name}, but {path}.{source}-{target}.{source} and "
             f".{target} are missing, empty or of different lengths. Binarize the split with "
             "fairseq-preprocess."
         )
@@ -244,22 +243,22 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
 
 
 def _parse_tags(spec: str, dictionary: Any) -> dict[str, int]:
-    """Return the id of the tag of each split in --source-tags."""
+    """Parse --source-tags. Return the tag id of each split."""
     tags = {}
     for split, tag in _parse_splits(spec, "--source-tags", "SPLIT=SYMBOL, such as train1=<BT>"):
         if tag not in dictionary:
             raise ConfigurationError(
-                f"--source-tags has {tag}, which is not in the source dictionary."
-                f"{nearest(tag, dictionary.symbols)} Append it, so that all other ids stay the "
-                f"same: fairseq-ssl tag '{tag}' --dictionary dict.SOURCE.txt (and to the target "
-                "dictionary, if the model shares embeddings)."
+                f"--source-tags contains {tag}, which is not in the source dictionary."
+                f"{nearest(tag, dictionary.symbols)} Append it with: fairseq-ssl tag '{tag}' "
+                "--dictionary dict.SOURCE.txt (all other ids stay the same). If the model shares "
+                "embeddings, also append it to the target dictionary."
             )
         tags[split] = int(dictionary.index(tag))
     return tags
 
 
 def _parse_weights(spec: str) -> dict[str, float]:
-    """Return the weight of each split in --mix-weights."""
+    """Parse --mix-weights. Return the weight of each split."""
     weights = {}
     for split, weight in _parse_splits(spec, "--mix-weights", "SPLIT=WEIGHT, such as bt=0.5"):
         try:
@@ -268,21 +267,21 @@ def _parse_weights(spec: str) -> dict[str, float]:
             weights[split] = 0.0
         if not 0 < weights[split] < float("inf"):
             raise ConfigurationError(
-                f"--mix-weights has {split}={weight}; expected a weight above 0."
+                f"--mix-weights contains {split}={weight}. Expected a weight above 0."
             )
     return weights
 
 
 def _parse_splits(spec: str, flag: str, form: str) -> list[tuple[str, str]]:
-    """Parse SPLIT=VALUE,... `flag` and `form`, the expected form, are for errors."""
+    """Parse SPLIT=VALUE,... Errors name the option `flag` and the expected `form`."""
     values: list[tuple[str, str]] = []
     for word in filter(None, spec.split(",")):
         match = SPLIT_VALUE.fullmatch(word)
         if match is None:
-            raise ConfigurationError(f"{flag} has {word!r}; expected {form}.")
+            raise ConfigurationError(f"{flag} contains {word!r}. Expected {form}.")
         if match["split"] in dict(values):
             raise ConfigurationError(
-                f"{flag} has the split {match['split']} twice; expected each split once."
+                f"{flag} names the split {match['split']} twice. Name each split once."
             )
         values.append((match["split"], match["value"]))
     return values

@@ -1,4 +1,4 @@
-"""Mixins for translation tasks: copied words, reversed targets, validation with averages."""
+"""Mixins for translation tasks: copied words, reversed targets, averaged validation weights."""
 
 import json
 import logging
@@ -18,43 +18,42 @@ from fairseq_ssl.options import checked, option
 logger = logging.getLogger(__name__)
 
 register_task = checked(tasks.register_task, "setup_task")
-"""fairseq's decorator, for tasks that check their options."""
+"""fairseq's decorator, extended to check the options of a task before it is built."""
 
 
 @dataclass
 class RightToLeftConfig(TranslationConfig):
-    """Options of fairseq's translation task, and of the target direction."""
+    """Options of fairseq's translation task and the target direction."""
 
     right_to_left: bool = option(
         False,
         "reverse the word order of targets in training, validation and scoring; fairseq-generate "
-        "reads this option from the checkpoint and prints hypotheses and references in reversed "
-        "order",
+        "reads this option from the checkpoint and prints reversed hypotheses and references",
         usual="left to right",
     )
 
 
 @dataclass
 class AggressiveConfig(RightToLeftConfig):
-    """Options of fairseq's translation task, of the target direction and of the search."""
+    """Options of fairseq's translation task, the target direction and the search."""
 
     aggressive: bool = option(
         False,
-        "use aggressive decoding: greedy search in fewer steps, which verifies the source as a "
-        "draft; the output is that of greedy search, up to rounding; needs --beam 1 and a joint "
-        "dictionary",
+        "use aggressive decoding, a greedy search that needs fewer steps because it verifies the "
+        "source as a draft; output is that of greedy search, up to rounding; needs --beam 1 and a "
+        "joint dictionary",
     )
 
 
 def allow_several_splits(cfg: Any) -> None:
-    """Let a task combine train, train1 and so on. fairseq fails with its default, a ratio of -1."""
+    """Allow a task to combine train, train1, ... fairseq fails with its default ratio of -1."""
     cfg.upsample_primary = max(cfg.upsample_primary, 1)
 
 
 class CopyingMixin:
     """Decoding and scoring with models that copy words.
 
-    Among the base classes, it must precede fairseq's TranslationTask.
+    Among the base classes, this mixin must precede fairseq's TranslationTask.
     """
 
     target_dictionary: Any
@@ -62,7 +61,7 @@ class CopyingMixin:
     def build_generator(
         self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
-        """Build a generator, or a scorer if `args.score_reference`. Other models use fairseq's."""
+        """Build a generator, or a scorer if `args.score_reference`. Other models get fairseq's."""
         parent: Any = super()
         if not all(map(is_copying_model, models)):
             return parent.build_generator(models, args, seq_gen_cls, *more, **options)
@@ -76,7 +75,7 @@ class CopyingMixin:
 class RightToLeftMixin:
     """Right-to-left targets for a translation task with `RightToLeftConfig`.
 
-    Among the base classes, it must precede fairseq's TranslationTask.
+    Among the base classes, this mixin must precede fairseq's TranslationTask.
     """
 
     cfg: Any
@@ -93,12 +92,12 @@ class RightToLeftMixin:
 
         Args:
             split: name of a loaded split.
-            options: the keyword arguments of `load_dataset`. From fairseq-generate, `task_cfg` has
-                the task options of the checkpoint.
+            options: the keyword arguments of `load_dataset`. fairseq-generate passes the task
+                options of the checkpoint as `task_cfg`.
         """
         trained = getattr(options.get("task_cfg"), "right_to_left", False)
         if trained and not self.cfg.right_to_left:
-            logger.info("The checkpoint has a right-to-left model. Reversing the targets.")
+            logger.info("The checkpoint contains a right-to-left model. Reversing the targets.")
             self.cfg.right_to_left = True
         if not self.cfg.right_to_left:
             return
@@ -106,7 +105,7 @@ class RightToLeftMixin:
         reverse_targets(self.datasets[split], self.target_dictionary.eos())
 
     def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
-        """Build the generator. Reject searches that depend on the word order."""
+        """Build the generator. Reject search options that depend on the word order."""
         if self.cfg.right_to_left:
             searches = {
                 "constraints": getattr(args, "constraints", None),
@@ -116,7 +115,7 @@ class RightToLeftMixin:
         return super().build_generator(models, args, *more, **options)  # type: ignore[misc]
 
     def _inference_with_bleu(self, generator: Any, sample: Any, model: Any) -> Any:
-        """Compute BLEU on sentences in reading order, for --eval-bleu."""
+        """Compute BLEU for --eval-bleu on sentences in reading order."""
         words = self.target_dictionary
         if self.cfg.right_to_left:
             generator = ReversedHypotheses(generator, words.eos())
@@ -126,7 +125,7 @@ class RightToLeftMixin:
 
 
 class ReversedHypotheses:
-    """A wrapper of a right-to-left model's generator that reverses the hypotheses."""
+    """A wrapper around a generator that reverses the hypotheses of a right-to-left model."""
 
     def __init__(self, generator: Any, eos: int) -> None:
         self.generator = generator
@@ -153,15 +152,15 @@ def _check(cfg: Any) -> None:
 class AveragedValidationMixin:
     """Validation, and therefore checkpoint selection, with the averaged weights of --store-ema.
 
-    fairseq only stores these weights. Among the base classes, this class must precede fairseq's
+    fairseq only stores these weights. Among the base classes, this mixin must precede fairseq's
     TranslationTask.
     """
 
     cfg: Any
     uses_ema = True
-    """Make fairseq's trainer pass the averaged model as `ema_model`."""
+    """Makes fairseq's trainer pass the averaged model as `ema_model`."""
     _bleu_model: Any = None
-    """The averaged model that the generator of --eval-bleu uses."""
+    """The averaged model with which the generator for --eval-bleu was built."""
 
     def train_step(self, *args: Any, ema_model: Any = None, **options: Any) -> Any:
         """Run fairseq's training step, which does not accept `ema_model`."""
@@ -170,7 +169,7 @@ class AveragedValidationMixin:
     def valid_step(
         self, sample: Any, model: Any, criterion: Any, ema_model: Any = None, **options: Any
     ) -> Any:
-        """Compute loss and BLEU of the averaged model, or of `model` if there is none."""
+        """Compute loss and BLEU of the averaged model, or of `model` without averaged weights."""
         if ema_model is None:
             return super().valid_step(sample, model, criterion, **options)  # type: ignore[misc]
         if self.cfg.eval_bleu and ema_model is not self._bleu_model:

@@ -1,15 +1,33 @@
-"""The command reference: a page for each verb of fairseq-ssl, generated from its parser."""
+"""The command reference: a page for each command of fairseq-ssl, generated from its parser."""
 
 from __future__ import annotations
 
 import argparse
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
-from fairseq_ssl.cli.main import VERBS, load_verb, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser, load_command
+from fairseq_ssl.filters.chain import FILTERS
+from fairseq_ssl.noise.block_noise import NOISES
+from fairseq_ssl.options import describe, options_of
+from fairseq_ssl.text.specs import describe_registry, format_value
 
 USAGE_WIDTH = 88
+GROUPS = {
+    "Prepare text": (
+        *("filter", "learned-filter", "noise", "confusion-sets", "tokenize", "subwords"),
+        *("tag", "postprocess"),
+    ),
+    "Correct grammar": ("correct", "serve", "edits", "spelling", "learner-errors", "m2"),
+    "Translate": ("back-translate", "rerank"),
+    "Classify": ("classify",),
+    "Score and analyze": ("score", "report", "analyze", "position-data"),
+    "Tools": ("average", "export", "user-dir", "completion", "doctor"),
+}
+"""Commands by topic, in the order of the navigation."""
 GUIDES = {
     "analyze": "positions",
     "average": "export",
@@ -31,8 +49,22 @@ GUIDES = {
     "serve": "correction_server",
     "spelling": "correction",
 }
-"""The guide that explains a verb."""
-GROUPS = {"positional arguments": "Arguments", "options": "Options"}
+"""The guide that explains a command."""
+GUIDES_FOLDER = Path(__file__).resolve().parents[2] / "docs/guides"
+TITLES = {
+    "positional arguments": "Arguments",
+    "filters": "Filter options",
+    "model": "Model options",
+    "noise": "Noise options",
+    "scores": "Score options",
+    "search": "Search options",
+    "sentences": "Sentence options",
+    "server": "Server options",
+    "text": "Text options",
+}
+"""Headings of groups of arguments whose title is not a heading."""
+REGISTRIES: dict[str, Mapping[str, type[Any]]] = {"Methods": NOISES, "Filters": FILTERS}
+"""Classes whose names and options are the values of an option, by the heading of their section."""
 INTRODUCTION = """\
 # Commands
 
@@ -72,49 +104,58 @@ An error is one line on stderr. `fairseq-ssl --debug COMMAND` shows the tracebac
 
 def pages() -> dict[str, str]:
     """Return the pages by file name."""
-    return {"index.md": index_page(), **{f"{verb}.md": verb_page(verb) for verb in VERBS}}
+    return {
+        "index.md": index_page(),
+        **{f"{command}.md": command_page(command) for command in COMMANDS},
+    }
 
 
 def index_page() -> str:
     """Return the list of commands."""
-    rows = ["| command | description |", "| --- | --- |"]
-    for verb, summary in VERBS.items():
-        rows.append(f"| [`fairseq-ssl {verb}`]({verb}.md) | {escape(summary)} |")
-    return INTRODUCTION + "\n".join(rows) + "\n" + CONVENTIONS
+    parts = [INTRODUCTION]
+    for title, names in GROUPS.items():
+        parts.append(f"## {title}\n\n| command | description |\n| --- | --- |")
+        parts += [
+            f"| [`fairseq-ssl {name}`]({name}.md) | {escape(COMMANDS[name])} |" for name in names
+        ]
+        parts.append("")
+    return "\n".join(parts) + CONVENTIONS
 
 
-def verb_page(verb: str) -> str:
-    """Return the page of a verb, with a section for each step."""
-    parser = verb_parser(verb)
-    parts = [f"# fairseq-ssl {verb}", sentence(VERBS[verb]), usage(parser)]
-    steps = list(steps_of(parser))
-    if steps:
-        parts.append(table_of_steps(parser, steps))
+def command_page(command: str) -> str:
+    """Return the page of a command, with a section for each subcommand."""
+    parser = command_parser(command)
+    parts = [f"# fairseq-ssl {command}", sentence(COMMANDS[command]), usage(parser)]
+    subcommands = list(subcommands_of(parser))
+    if subcommands:
+        parts.append(subcommand_table(parser, subcommands))
     else:
         parts += options(parser, is_page=True)
-    parts.append(f"## Examples\n\n```bash\n{dedent(load_verb(verb).EXAMPLES)}\n```")
-    for name, summary, step in steps:
-        parts += [f"## fairseq-ssl {verb} {name}", sentence(summary), usage(step)]
-        parts += options(step, is_page=False)
-    parts.append(see_also(verb))
+    parts.append(f"## Examples\n\n```bash\n{dedent(load_command(command).EXAMPLES)}\n```")
+    for name, summary, subcommand in subcommands:
+        parts += [f"## fairseq-ssl {command} {name}", sentence(summary), usage(subcommand)]
+        parts += options(subcommand, is_page=False)
+    parts.append(see_also(command))
     return "\n\n".join(parts) + "\n"
 
 
-def steps_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
-    """Yield name, summary and parser of each step."""
+def subcommands_of(
+    parser: argparse.ArgumentParser,
+) -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Yield name, summary and parser of each subcommand."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action._choices_actions:
                 yield choice.dest, choice.help or "", action.choices[choice.dest]
 
 
-def table_of_steps(
-    parser: argparse.ArgumentParser, steps: list[tuple[str, str, argparse.ArgumentParser]]
+def subcommand_table(
+    parser: argparse.ArgumentParser, subcommands: list[tuple[str, str, argparse.ArgumentParser]]
 ) -> str:
-    """Return a table of steps with links to their sections."""
-    rows = ["| step | description |", "| --- | --- |"]
-    for name, summary, step in steps:
-        rows.append(f"| [`{name}`](#{anchor(step.prog)}) | {escape(summary)} |")
+    """Return a table of subcommands with links to their sections."""
+    rows = ["| subcommand | description |", "| --- | --- |"]
+    for name, summary, subcommand in subcommands:
+        rows.append(f"| [`{name}`](#{anchor(subcommand.prog)}) | {escape(summary)} |")
     return "\n".join(rows)
 
 
@@ -137,11 +178,36 @@ def options(parser: argparse.ArgumentParser, is_page: bool) -> Iterator[str]:
         actions = [action for action in group._group_actions if is_documented(action)]
         if not actions:
             continue
-        title = GROUPS.get(group.title or "", sentence(group.title or "").rstrip("."))
+        title, _, note = (group.title or "").partition("; ")
+        title = TITLES.get(title, sentence(title).rstrip("."))
         yield f"## {title}" if is_page else f"**{title}**"
-        if group.description:
-            yield f"```text\n{dedent(group.description)}\n```"
+        if note:
+            yield sentence(note)
+        description = group.description or ""
+        listed = [
+            title for title in REGISTRIES if describe_registry(REGISTRIES[title]) in description
+        ]
+        if description and not listed:
+            yield escape(description)
         yield table(actions)
+        for title in listed:
+            yield from methods(title, actions[0].option_strings[0])
+
+
+def methods(title: str, flag: str) -> Iterator[str]:
+    """Yield the section of a registry: a table of options for each of its classes."""
+    yield f"## {title}"
+    yield f"Names for `{flag}`, each followed by its options, as in `NAME:OPTION=VALUE`."
+    for name, kind in REGISTRIES[title].items():
+        yield f"### {name}"
+        yield escape((kind.__doc__ or "").splitlines()[0])
+        rows = []
+        for key, declared in options_of(kind).items():
+            default = escape(format_value(declared.default))
+            rows.append(
+                f"| {code(key.replace('_', '-'))} | {default} | {escape(describe(declared))} |"
+            )
+        yield rows_table(rows)
 
 
 def is_documented(action: argparse.Action) -> bool:
@@ -153,18 +219,24 @@ def is_documented(action: argparse.Action) -> bool:
 
 def table(actions: list[argparse.Action]) -> str:
     """Return a table of arguments: name, default, description."""
-    rows = ["| name | default | description |", "| --- | --- | --- |"]
+    rows = []
     for action in actions:
         description, default = split_default(help_of(action), action)
         rows.append(f"| {names_of(action)} | {default} | {description} |")
-    return '<div class="options" markdown>\n\n' + "\n".join(rows) + "\n\n</div>"
+    return rows_table(rows)
+
+
+def rows_table(rows: list[str]) -> str:
+    """Return a table of names, defaults and descriptions."""
+    lines = ["| name | default | description |", "| --- | --- | --- |", *rows]
+    return '<div class="options" markdown>\n\n' + "\n".join(lines) + "\n\n</div>"
 
 
 def names_of(action: argparse.Action) -> str:
     """Return the flags of an argument, and its values."""
     values = metavar_of(action)
-    if not action.option_strings:
-        return code(values)
+    if not action.option_strings:  # without the brackets of an optional argument
+        return code(values[1:-1] if action.nargs in ("?", "*") else values)
     flags = ", ".join(code(flag) for flag in action.option_strings)
     return f"{flags} {code(values)}" if values else flags
 
@@ -204,13 +276,14 @@ def sentence(text: str) -> str:
     return escape(text[:1].upper() + text[1:]) + "."
 
 
-def see_also(verb: str) -> str:
+def see_also(command: str) -> str:
     """Return the last section, with links."""
     links = [
         "- [Exit codes](index.md#exit-codes) and [input and output](index.md#input-and-output)"
     ]
-    if verb in GUIDES:
-        links.insert(0, f"- [Guide](../guides/{GUIDES[verb]}.md)")
+    if command in GUIDES:
+        heading = (GUIDES_FOLDER / f"{GUIDES[command]}.md").read_text("utf-8").splitlines()[0]
+        links.insert(0, f"- [Guide: {heading.removeprefix('# ')}](../guides/{GUIDES[command]}.md)")
     return "## See also\n\n" + "\n".join(links)
 
 
@@ -222,8 +295,8 @@ def dedent(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return inline code for a cell of a table."""
-    return "`" + text.replace("|", "\\|") + "`"
+    """Return inline code, in which Markdown escapes nothing."""
+    return f"`{text}`"
 
 
 def escape(text: str) -> str:

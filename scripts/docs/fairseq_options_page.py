@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from command_pages import escape, table
+from command_pages import code, escape, table
 from papers import markdown_table
 
 import fairseq_ssl
@@ -25,6 +25,8 @@ registered classes. Options that a class inherits from fairseq are not repeated.
 
 METAVARS: dict[Any, str] = {int: "N", float: "X"}
 """Placeholder of an option's values, by type."""
+FILES = ("checkpoint", "folder")
+"""First words of the help of options that are paths, which are also their placeholders."""
 SWITCH = {"True": "on", "False": "off"}
 """Values of options without an argument."""
 
@@ -76,7 +78,9 @@ def section(name: str, cls: Any, flag: str) -> Iterator[str]:
     if inherited - {"-h", "--help"}:
         yield f"It also has the options of fairseq's `{stock.__name__}`."
     for action in actions:
-        action.metavar = action.metavar or METAVARS.get(action.type, "VALUE")
+        word = (action.help or "").partition(" ")[0]
+        name = word if word in FILES else action.option_strings[0].rpartition("-")[2]
+        action.metavar = action.metavar or METAVARS.get(action.type, name.upper())
     if actions:
         yield table(actions)
 
@@ -109,15 +113,17 @@ def architectures(model: str, cls: Any) -> Iterator[str]:
     if len(names) < 2:
         yield f"Select it with `--arch {model}`."
         return
-    keys = [key for key in values[names[0]] if len({str(values[arch][key]) for arch in names}) > 1]
+    keys = [key for key in values[model] if len({str(values[arch][key]) for arch in names}) > 1]
     stored = config.stored() if hasattr(config, "stored") else ()  # fields that are not options
-    flags = [f"`{key}`" if key in stored else f"`--{key.replace('_', '-')}`" for key in keys]
-    rows = [f"| architecture | {' | '.join(flags)} |", "| --- |" + " --- |" * len(keys)]
-    for arch in names:
-        words = [str(values[arch][key]) for key in keys]
-        cells = [escape(SWITCH.get(word, word)) for word in words]
-        rows.append(f"| `--arch {arch}` | {' | '.join(cells)} |")
-    yield "Architectures, and the defaults in which they differ:"
+    names.sort(key=lambda arch: arch != model)
+    yield f"Architectures: {', '.join(f'`--arch {arch}`' for arch in names)}."
+    yield "The defaults in which they differ:"
+    heads = [code(arch.removeprefix(model) if arch != model else arch) for arch in names]
+    rows = [f"| option | {' | '.join(heads)} |", "| --- |" + " --- |" * len(names)]
+    for key in keys:
+        flag = code(key if key in stored else f"--{key.replace('_', '-')}")
+        words = [str(values[arch][key]) for arch in names]
+        rows.append(f"| {flag} | {' | '.join(escape(SWITCH.get(word, word)) for word in words)} |")
     yield "\n".join(rows)
 
 

@@ -26,7 +26,11 @@ INCLUDED = {
     "CHANGELOG.md": "changelog.md",
     "scripts/benchmarks/README.md": "benchmarks.md",
     "examples/README.md": "recipes/index.md",
-    **{f"examples/{paper.key}/README.md": f"recipes/{paper.key}.md" for paper in PAPERS},
+    **{
+        page: f"recipes/{paper.key}{suffix}.md"
+        for paper in PAPERS
+        for page, suffix in zip(paper.pages, ("", "-results"), strict=False)
+    },
 }
 """Pages of the repository, and where they are in the site."""
 WIDE, WIDE_PAGES = "---\nhide: [toc]\n---\n\n", ("recipes/index.md", "benchmarks.md")
@@ -145,17 +149,17 @@ def reproduction_page(linked: set[str]) -> str:
     """Return the notes on reproduction of all recipes."""
     parts = [REPRODUCTION]
     for paper in PAPERS:
-        source = f"examples/{paper.key}/README.md"
+        source = paper.pages[-1]
         text = (ROOT / source).read_text("utf-8")
         parts.append(f"## {paper.title}")
-        links = [f"[Results and commands](recipes/{paper.key}.md#results)"]
+        links = [f"[Results and commands]({INCLUDED[source]})"]
         notes = section_of(text, "Notes on reproduction")
         if notes:
             body = rewrite_links(notes, source, "reproduction.md", linked)
             parts.append(with_languages(body).strip())
         differences = re.search(r"^## (The \w+ and this implementation)$", text, re.MULTILINE)
         if differences:
-            page = f"recipes/{paper.key}.md#{command_pages.anchor(differences[1])}"
+            page = f"{INCLUDED[source]}#{command_pages.anchor(differences[1])}"
             links.append(f"[{differences[1]}]({page})")
         parts.append(". ".join(links) + ".")
     return "\n\n".join(parts) + "\n"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,12 @@ class Paper:
     optimizers: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     """Commands for the paper, as arguments of ``fairseq-ssl``."""
+
+    @property
+    def pages(self) -> list[str]:
+        """Paths of the recipe's manual and, if it exists, of its results in the repository."""
+        names = (f"examples/{self.key}/{name}.md" for name in ("README", "RESULTS"))
+        return [name for name in names if (ROOT / name).exists()]
 
     @property
     def registered(self) -> tuple[str, ...]:

@@ -28,20 +28,20 @@ from tests.docs.page_blocks import Session, blocks, transcript  # noqa: E402
 PAGE = ROOT / "fairseq_ssl/inference/correction_page.html"
 FOLDER = ROOT / "docs/assets"
 TEXT = (
-    "Yesterday we [goes|went] to[| the] museum with two [child|children]. "
-    "They [was|were] very [exited|excited] [about|by] the old trains."
+    "She [like to plays|likes playing] football with her [friend|friends] in the weekend. "
+    "In my opinion, [the |]public transport [are|is] very important, but it [depend|depends] on "
+    "the weather."
 )
-"""A text with edits: what is removed and what is added."""
+"""Output of the small model of the guide: what is removed and what is added."""
 EDITS = [
-    ("R:VERB:TENSE", 0.993),
-    ("M:DET", 0.942),
-    ("R:NOUN:NUM", 0.99),
-    ("R:VERB:SVA", 0.987),
-    ("R:SPELL", 0.958),
-    ("R:PREP", 0.574),
+    ("R:VERB:FORM", 0.404),
+    ("R:NOUN:NUM", 0.584),
+    ("U:DET", 0.865),
+    ("R:VERB:SVA", 0.540),
+    ("R:VERB:SVA", 0.712),
 ]
 """Their types and probabilities."""
-REJECTED, EXPLAINED = 5, 4
+REJECTED, EXPLAINED = 1, 4
 """Indices of the edits that are rejected and selected."""
 VIEW = "#type=VERB:SVA"
 """Filter of the report in its picture."""

@@ -1,4 +1,4 @@
-"""Fuzz verbs and scripts of recipes: report tracebacks, hangs and memory growth on hostile inputs.
+"""Fuzz commands and recipe scripts: report tracebacks, hangs and memory growth on hostile inputs.
 
 A finding is printed with its seed. Reproduce it with --only NAME --first SEED --inputs 1.
 """
@@ -134,7 +134,7 @@ def resident() -> int:
 
 
 def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
-    """Run a verb on the inputs of consecutive seeds. Return one finding of each kind."""
+    """Run a command on the inputs of consecutive seeds. Return one finding of each kind."""
     begun, size = time.time(), 0
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     findings = {"valid": wrong} if (wrong := check_valid_input(target, folder)) else {}
@@ -161,7 +161,7 @@ def fuzz(name: str, target: Target, first: int, inputs: int) -> list[str]:
 
 
 def main() -> int:
-    """Fuzz all verbs, or some. Return 1 if there are findings."""
+    """Fuzz all commands, or some. Return 1 if there are findings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="names or prefixes of names")
     parser.add_argument(

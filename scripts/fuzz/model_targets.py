@@ -1,4 +1,4 @@
-"""Fuzz targets of the verbs that read models or data of fairseq-preprocess."""
+"""Fuzz targets of the commands that read models or data of fairseq-preprocess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small models with random weights and their data, for the verbs that read models."""
+"""Small models with random weights and their data, for the commands that read models."""
 
 from __future__ import annotations
 

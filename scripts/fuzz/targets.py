@@ -1,6 +1,6 @@
-"""Fuzz targets: verbs with their options and samples of their input files.
+"""Fuzz targets: commands with their options and samples of their input files.
 
-`model_targets` has the verbs that read models.
+`model_targets` has the commands that read models.
 """
 
 from __future__ import annotations

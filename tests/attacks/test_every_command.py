@@ -18,7 +18,7 @@ import fuzz
 from model_targets import MODEL_TARGETS
 from targets import TARGETS
 
-from fairseq_ssl.cli.main import VERBS, main, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser, main
 
 ALL = TARGETS | MODEL_TARGETS
 """Commands of the fuzzer, with valid samples of their files."""
@@ -84,17 +84,17 @@ MODULES = {
 
 
 def commands(parser: argparse.ArgumentParser, name: str) -> Iterator[str]:
-    """Yield the names of the commands without further steps."""
-    steps = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
-    for action in steps:
-        for step, child in action.choices.items():
-            yield from commands(child, f"{name} {step}")
-    if not steps:
+    """Yield the names of the commands without subcommands, and of the subcommands."""
+    subcommands = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    for action in subcommands:
+        for subcommand, child in action.choices.items():
+            yield from commands(child, f"{name} {subcommand}")
+    if not subcommands:
         yield name
 
 
 def test_every_command_has_a_target() -> None:
-    found = {name for verb in VERBS for name in commands(verb_parser(verb), verb)}
+    found = {name for command in COMMANDS for name in commands(command_parser(command), command)}
     attacked = {
         name
         for name in found

@@ -1,4 +1,4 @@
-"""Helpers for tests of verbs that are killed."""
+"""Helpers for tests of commands that are killed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 EAGER = "from fairseq_ssl.io import outputs; outputs.PAUSE = 0.0; "
-"""Environment in which a verb stores its state after each block."""
+"""Environment in which a command stores its state after each block."""
 
 
 def kill(words: Sequence[str], output: str, setup: str = "") -> int:
-    """SIGKILL a verb after it has stored the state of `output`. Return the size of the output.
+    """SIGKILL a command after it has stored the state of `output`. Return the size of the output.
 
-    `setup` is Python code that runs before the verb.
+    `setup` is Python code that runs before the command.
     """
     note = Path(f"{output}.progress")
     before = note.stat().st_mtime_ns if note.exists() else 0
@@ -37,7 +37,7 @@ def kill(words: Sequence[str], output: str, setup: str = "") -> int:
 
 
 def killed(*_: object) -> None:
-    """End a verb in this process as a kill would: it catches no GeneratorExit."""
+    """End a command in this process as a kill would: it catches no GeneratorExit."""
     raise GeneratorExit
 
 

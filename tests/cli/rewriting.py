@@ -1,4 +1,4 @@
-"""Helpers for tests of verbs that rewrite lines: run a verb on stdin and return its output."""
+"""Helpers for tests of commands that rewrite lines: run one on stdin and return its output."""
 
 from __future__ import annotations
 

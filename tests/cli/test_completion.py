@@ -1,4 +1,4 @@
-"""Completion in real shells: verbs, steps, flags, choices and files."""
+"""Completion in real shells: commands, subcommands, flags, choices and files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.cli.main import VERBS, main
+from fairseq_ssl.cli.main import COMMANDS, main
 
 COMPLETE = """
 source "$1"
@@ -37,13 +37,13 @@ def complete(script: Path, folder: Path, *words: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_bash_completes_verbs(script: Path, tmp_path: Path) -> None:
+def test_bash_completes_commands(script: Path, tmp_path: Path) -> None:
     offered = complete(script, tmp_path, "")
-    assert offered == {*VERBS}
+    assert offered == {*COMMANDS}
     assert complete(script, tmp_path, "re") == {"report", "rerank"}
 
 
-def test_bash_completes_steps_flags_and_choices(script: Path, tmp_path: Path) -> None:
+def test_bash_completes_subcommands_flags_and_choices(script: Path, tmp_path: Path) -> None:
     assert complete(script, tmp_path, "score", "ch") == {"chrf"}
     assert complete(script, tmp_path, "rerank", "tune", "--met") == {"--metric", "--method"}
     assert complete(script, tmp_path, "rerank", "tune", "--method", "") == {"grid", "mert"}

@@ -139,7 +139,7 @@ def test_diff_marks_edits(folder: Path, corpus: Path, model: Path) -> None:
     Path("line").write_text("Dogs run.\n")
     assert correct(appending, "line", "--diff", "-o", "out", "--force") == 0
     mark = f"{{+{label.removeprefix('APPEND_')}+}}"
-    assert Path("out").read_text() == f"{mark}Dogs {mark} run {mark}. {mark}\n"
+    assert Path("out").read_text() == f"{mark} Dogs {mark} run {mark}. {mark}\n"
 
 
 @pytest.mark.slow

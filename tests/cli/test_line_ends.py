@@ -1,4 +1,4 @@
-"""Byte-order marks and Windows line ends do not change the output of any verb."""
+"""Byte-order marks and Windows line ends do not change the output of any command."""
 
 from __future__ import annotations
 

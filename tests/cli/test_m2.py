@@ -56,7 +56,7 @@ def test_text_of_an_annotator(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert shown(capsys, "m2", "to-text", "gold.m2", "-o", "dev") == ""
     assert (folder / "dev.src").read_text() == SOURCE
     assert (folder / "dev.trg").read_text() == FIRST
-    expected = {"step": "to-text", "file": "gold.m2", "annotator": 0, "drop_overlaps": False}
+    expected = {"subcommand": "to-text", "file": "gold.m2", "annotator": 0, "drop_overlaps": False}
     assert json.loads((folder / "dev.src.json").read_text()).items() >= expected.items()
     shown(capsys, "m2", "to-text", "gold.m2", "-o", "b", "--annotator", "1")
     assert (folder / "b.src").read_text() == SOURCE

@@ -12,19 +12,19 @@ from fairseq_ssl.cli import main, user_dir
 from tests.cli.rewriting import refused
 
 
-def examples_of(verb: str) -> list[str]:
-    """Return the example commands of a verb, each without what follows in a shell."""
-    text = main.load_verb(verb).EXAMPLES.replace("\\\n", " ")
+def examples_of(command: str) -> list[str]:
+    """Return the example commands of a command, each without what follows in a shell."""
+    text = main.load_command(command).EXAMPLES.replace("\\\n", " ")
     commands = re.findall(r"^ *fairseq-ssl (.*)", text, re.M)
     return [re.split(r"\s[|<>]|\)$|\s{2,}\(", command)[0] for command in commands]
 
 
-@pytest.mark.parametrize("verb", main.VERBS)
-def test_examples_are_valid(verb: str) -> None:
-    for example in examples_of(verb):
+@pytest.mark.parametrize("command", main.COMMANDS)
+def test_examples_are_valid(command: str) -> None:
+    for example in examples_of(command):
         name, *words = shlex.split(example.replace("$SLURM_ARRAY_TASK_ID", "1"))
-        if name == verb and "--help" not in words:
-            main.verb_parser(verb).parse_args(words)
+        if name == command and "--help" not in words:
+            main.command_parser(command).parse_args(words)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("tokenize damaged --moses en", 1, "damaged/part-00002 has 2 bytes. Expected 1"),
         ("tokenize missing --moses en", 1, "missing/part-00002 does not exist, but is in the man"),
-        ("tokenize shards --moses en", 1, "shards is not complete. Run the job that writes it"),
+        ("tokenize shards --moses en", 1, "shards is not complete. Run the job again"),
         ("filter two one --filter clean -o a/ b/", 2, "two has 2 files but one has 1. Parallel"),
         ("filter two one --filter clean -o a b", 2, "two has 2 files but one has 1. Parallel"),
         (

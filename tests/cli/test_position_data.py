@@ -21,7 +21,7 @@ Write = Callable[..., Path]
 
 
 def make(kind: str, source: Path, output: Path, *flags: str) -> int:
-    """Run the verb in this process."""
+    """Run the command in this process."""
     return main(["position-data", kind, str(source), str(output), *flags])
 
 

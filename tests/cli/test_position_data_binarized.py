@@ -22,7 +22,7 @@ FLAGS = {
 
 
 def make(kind: str, source: Path, output: Path, *flags: str) -> int:
-    """Run the verb in this process."""
+    """Run the command in this process."""
     return main(["position-data", kind, str(source), str(output), *flags])
 
 

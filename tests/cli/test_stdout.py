@@ -1,4 +1,4 @@
-"""Stdout of verbs: full disk, locale without UTF-8."""
+"""Stdout of commands: full disk, locale without UTF-8."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PRINTING = (
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Input files of the verbs."""
+    """Input files of the commands."""
     folder = tmp_path_factory.mktemp("files")
     texts = {"wrong": WRONG * 9, "right": RIGHT * 9, "list": "0 ||| a ||| l2r= -0.5 ||| -0.5\n"}
     names = {name: folder / name for name in (*texts, "edits", "codes")}

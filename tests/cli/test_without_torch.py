@@ -1,4 +1,4 @@
-"""The text tools and the base install: nothing imports torch or fairseq until a verb needs them."""
+"""Text tools and the base install: nothing imports torch or fairseq until a command needs them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.cli.main import VERBS
+from fairseq_ssl.cli.main import COMMANDS
 from tests.conftest import ROOT, Run
 
 BLOCKED = """
@@ -22,27 +22,27 @@ class Blocker(MetaPathFinder):
 
 sys.meta_path.insert(0, Blocker())
 """
-VERB = f"{BLOCKED}\nfrom fairseq_ssl.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+COMMAND = f"{BLOCKED}\nfrom fairseq_ssl.cli.main import main\nsys.exit(main(sys.argv[1:]))"
 NEEDS_TORCH = {
     "average": ("average", "text", "-o", "model.pt"),
     "classify predict": ("classify", "predict", "text", "--model", "text", "--data-dir", "."),
 }
 
 
-def test_every_verb_has_help_without_torch(run: Run, tmp_path: Path) -> None:
+def test_every_command_has_help_without_torch(run: Run, tmp_path: Path) -> None:
     script = f"""{BLOCKED}
-from fairseq_ssl.cli.main import VERBS, main
-for verb in VERBS:
+from fairseq_ssl.cli.main import COMMANDS, main
+for command in COMMANDS:
     try:
-        main([verb, "--help"])
+        main([command, "--help"])
     except SystemExit as end:
-        assert end.code == 0, verb
+        assert end.code == 0, command
 """
     shown = run(sys.executable, "-c", script, cwd=tmp_path).stdout
-    assert all(f"usage: fairseq-ssl {verb}" in shown for verb in VERBS)
+    assert all(f"usage: fairseq-ssl {command}" in shown for command in COMMANDS)
 
 
-def test_text_verbs_run_without_torch(run: Run, tmp_path: Path) -> None:
+def test_text_commands_run_without_torch(run: Run, tmp_path: Path) -> None:
     lines = [f"the small dog number {number} walks in the old park ." for number in range(30)]
     (tmp_path / "corpus").mkdir()
     for name in ("text", "corpus/train.en", "corpus/train.de"):
@@ -71,13 +71,13 @@ report a=noisy b=voted -o page.html --source noisy --reference text
     assert (tmp_path / "page.html").stat().st_size
 
 
-@pytest.mark.parametrize("verb", NEEDS_TORCH)
-def test_a_verb_that_needs_torch_names_the_extra_to_install(
-    run: Run, tmp_path: Path, verb: str
+@pytest.mark.parametrize("command", NEEDS_TORCH)
+def test_a_command_that_needs_torch_names_the_extra_to_install(
+    run: Run, tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "text").write_text("a b\n")
-    shown = run(sys.executable, "-c", VERB, *NEEDS_TORCH[verb], cwd=tmp_path, code=1).stderr
-    expected = rf"fairseq-ssl {verb}: error: .* needs the package (torch|fairseq)\. "
+    shown = run(sys.executable, "-c", COMMAND, *NEEDS_TORCH[command], cwd=tmp_path, code=1).stderr
+    expected = rf"fairseq-ssl {command}: error: .* needs the package (torch|fairseq)\. "
     assert re.fullmatch(rf"{expected}Install it with: pip install 'fairseq-ssl\[train\]'\n", shown)
 
 

@@ -1,6 +1,6 @@
 """A wrong input ends in one error that names it. No file is written, changed or deleted.
 
-Verbs that need a model of their own are tested in their own files.
+Commands that need a model of their own are tested in their own files.
 """
 
 from __future__ import annotations

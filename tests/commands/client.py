@@ -9,7 +9,7 @@ WITH_FAIRSEQ = {
     *("classify prepare", "correct", "edits prepare", "edits tune", "export", "learned-filter"),
     *("position-data", "rerank features"),
 }
-"""Verbs of `fairseq-ssl` that load models, or read or write binarized data."""
+"""Commands of `fairseq-ssl` that load models, or read or write binarized data."""
 
 
 def server(command: str, *words: str) -> str | None:
@@ -24,8 +24,8 @@ def server(command: str, *words: str) -> str | None:
         return "fairseq" if is_served else None
     if command in ("torchrun", "fairseq-hydra-train"):
         return "stock"
-    verbs = {" ".join(words[:2]), *words[:1]}
-    return "text" if command == "fairseq-ssl" and not verbs & WITH_FAIRSEQ else "fairseq"
+    names = {" ".join(words[:2]), *words[:1]}
+    return "text" if command == "fairseq-ssl" and not names & WITH_FAIRSEQ else "fairseq"
 
 
 def main() -> int:

@@ -13,16 +13,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from papers import PAPERS
+from papers import PAPERS, Paper
 
-from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser
 from tests.conftest import ROOT
 from tests.docs.page_blocks import FENCE
 from tests.recipes.test_flag_tables import flags_of
 
 REPOSITORY = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
-    *sorted(ROOT.glob("examples/**/README.md")),
+    *sorted(ROOT.glob("examples/**/*.md")),
     *sorted(ROOT.glob("scripts/**/README.md")),
 ]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -91,19 +91,28 @@ def test_links_of_the_repository(name: str) -> None:
     assert list(faults(name, text, read_file)) == []
 
 
+REPRODUCTION = (r"The (paper|slides|thesis) and this implementation", "Notes on reproduction")
+"""The last sections of RESULTS.md, or of README.md in recipes without RESULTS.md."""
 SECTIONS = (
     *("Quick start", "Use your data", "Data", "Commands", "Flags", "Results"),
-    *(r"The (paper|slides|thesis) and this implementation", "Notes on reproduction", "Citation"),
+    *(*REPRODUCTION, "Citation"),
 )
 
 
-@pytest.mark.parametrize("recipe", sorted(path.parent.name for path in ROOT.glob("examples/*/1_*")))
-def test_a_recipe_has_all_sections_in_order(recipe: str) -> None:
-    text = FENCE.sub("", (ROOT / f"examples/{recipe}/README.md").read_text("utf-8"))
-    expected = [one for one in SECTIONS if recipe != "mein" or one != "Commands"]
-    found = re.findall(r"^## (.*)$", text, re.MULTILINE)
+@pytest.mark.parametrize("paper", PAPERS, ids=lambda paper: paper.key)
+def test_a_recipe_has_all_sections_in_order(paper: Paper) -> None:
+    manual, *results = ((ROOT / page).read_text("utf-8") for page in paper.pages)
+    found = headings(manual)
+    expected = [one for one in SECTIONS if not results or one not in REPRODUCTION]
+    if results:
+        assert "](RESULTS.md)" in manual
+        assert all(map(re.fullmatch, REPRODUCTION, headings(results[0])[-2:])), paper.key
     assert len(found) == len(expected), found
     assert all(map(re.fullmatch, expected, found)), found
+
+
+def headings(text: str) -> list[str]:
+    return re.findall(r"^## (.*)$", FENCE.sub("", text), re.MULTILINE)
 
 
 def test_links_of_the_site() -> None:
@@ -141,12 +150,12 @@ def test_generated_pages_do_not_depend_on_the_machine(tmp_path: Path) -> None:
     assert [name for name in elsewhere if elsewhere[name] != generated()[name]] == []
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_the_page_of_a_command_has_all_its_options(verb: str) -> None:
-    page = read_page(f"commands/{verb}.md")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_page_of_a_command_has_all_its_options(command: str) -> None:
+    page = read_page(f"commands/{command}.md")
     assert page
     assert "## Examples" in page
-    for flag in flags_of(verb_parser(verb)):
+    for flag in flags_of(command_parser(command)):
         if flag not in ("-h", "--help"):
             assert f"`{flag}`" in page, flag
 

@@ -277,5 +277,5 @@ def test_missing_and_foreign_data_is_rejected(tmp_path: Path) -> None:
         loaded(data, "test", "--noise-subwords", "subword-nmt")
     for name in ("bin", "idx"):
         (data / f"train1.en-None.en.{name}").rename(data / f"train.en-None.en.{name}")
-    with pytest.raises(DataError, match="has the id 11"):
+    with pytest.raises(DataError, match="contains the id 11"):
         loaded(data, "train")

@@ -87,5 +87,5 @@ def test_different_edit_dictionaries_are_rejected(taggers: Path, tmp_path: Path)
 def test_models_on_tokens_need_a_data_folder(taggers: Path) -> None:
     paths = [taggers / "bert.pt", taggers / "token.pt"]
     for some in (paths, paths[::-1], paths[1:]):
-        with pytest.raises(ConfigurationError, match="needs the folder of the data"):
+        with pytest.raises(ConfigurationError, match="needs the dictionary in the data folder"):
             loaded(*some)

@@ -94,7 +94,7 @@ def test_labels_in_another_order_than_the_edit_dictionary_are_rejected(other: Pa
     task_of(other, *TRAINING).load_dataset("train")
     lines = (other / "dict.edits.txt").read_text().splitlines(keepends=True)
     (other / "dict.edits.txt").write_text("".join(reversed(lines)))
-    with pytest.raises(DataError, match=r"dict\.edits\.txt differs from the labels of edits"):
+    with pytest.raises(DataError, match=r"dict\.edits\.txt differs from the labels in edits"):
         task_of(other, *TRAINING).load_dataset("train")
 
 

@@ -42,9 +42,9 @@ def test_help_imports_no_large_package(run: Run, tmp_path: Path) -> None:
 import sys
 import fairseq_ssl, fairseq_ssl.signature, fairseq_ssl.errors
 from fairseq_ssl.cli import main
-for verb in ("average", "back-translate", "correct"):
+for command in ("average", "back-translate", "correct"):
     try:
-        main.main([verb, "--help"])
+        main.main([command, "--help"])
     except SystemExit:
         pass
 unused = {"torch", "fairseq", "numpy", "fairseq_ssl.metrics", "fairseq_ssl.rerank"}

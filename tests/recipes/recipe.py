@@ -101,6 +101,6 @@ def are_reused(steps: list[Path], settings: dict[str, str], changes: str = "") -
         assert "FORCE=1" in shown
 
 
-def said(commands: list[list[str]], verb: str) -> list[str]:
-    """Return the commands `fairseq-ssl VERB ...`, one line each."""
-    return [" ".join(words) for words in called(commands, "fairseq-ssl") if words[0] == verb]
+def said(commands: list[list[str]], command: str) -> list[str]:
+    """Return the commands `fairseq-ssl COMMAND ...`, one line each."""
+    return [" ".join(words) for words in called(commands, "fairseq-ssl") if words[0] == command]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from papers import PAPERS
 
-from fairseq_ssl.cli.main import verb_parser
+from fairseq_ssl.cli.main import command_parser
 from tests.conftest import PACKAGE, ROOT
 from tests.recipes.recipe import called, parsed, printed
 
@@ -28,7 +28,7 @@ PROGRAMS = {
     "fairseq-preprocess": "preprocessing",
 }
 PLUG_IN = {"fairseq_ssl": str(PACKAGE)}
-parser_of = cache(verb_parser)
+parser_of = cache(command_parser)
 
 
 @pytest.mark.parametrize("scale", ["tiny", "small", "paper"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_ssl
-from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser
 from tests.conftest import ROOT
 from tests.plugin.test_flags import ARCHS, CRITERIONS, TASKS
 
@@ -25,14 +25,14 @@ FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 
 @cache
 def known() -> set[str]:
-    """Return all flags of fairseq's commands with the plug-in, and of the verbs."""
+    """Return all flags of `fairseq-ssl` and of fairseq's commands with the plug-in."""
     parsers: list[argparse.ArgumentParser] = [options.get_generation_parser()]
     for task, arch, criterion in zip_longest(TASKS, ARCHS, CRITERIONS):
         words = ["--task", task or TASKS[0], "--arch", arch or ARCHS[0]]
         words += ["--criterion", criterion or CRITERIONS[0]]
         parsers.append(options.get_training_parser(task or TASKS[0]))
         options.parse_args_and_arch(parsers[-1], ["data-bin", *words])
-    parsers += map(verb_parser, VERBS)
+    parsers += map(command_parser, COMMANDS)
     return {flag for parser in parsers for flag in flags_of(parser)}
 
 
@@ -40,8 +40,8 @@ def flags_of(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         yield from action.option_strings
         if isinstance(action, argparse._SubParsersAction):
-            for step in action.choices.values():
-                yield from flags_of(step)
+            for subcommand in action.choices.values():
+                yield from flags_of(subcommand)
 
 
 def flags_section(page: Path) -> str:

@@ -1,4 +1,4 @@
-"""A few hostile inputs for every verb. scripts/fuzz/fuzz.py tries thousands."""
+"""A few hostile inputs for every command. scripts/fuzz/fuzz.py tries thousands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from fairseq_ssl.cli.main import VERBS
+from fairseq_ssl.cli.main import COMMANDS
 from tests.conftest import ROOT, environment
 
 WITHOUT_FILES = {"completion", "doctor", "user-dir"}
@@ -22,6 +22,6 @@ def test_no_verb_prints_a_traceback() -> None:
     ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
     lines = ended.stdout.strip().splitlines()
-    for verb in VERBS.keys() - WITHOUT_FILES - WITHOUT_END:
-        assert any(line.startswith(verb) for line in lines), verb
+    for command in COMMANDS.keys() - WITHOUT_FILES - WITHOUT_END:
+        assert any(line.startswith(command) for line in lines), command
     assert all("3 inputs, 0 kinds of findings" in line for line in lines)

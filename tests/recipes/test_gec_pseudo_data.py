@@ -44,11 +44,11 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     shown = step(STEPS[6], {**settings, "FINAL": "none"}).stdout
     assert "mine M2 F_0.5" in shown
     assert "bea M2" not in shown
-    for row in ("untouched", SYSTEM):
+    for row in ("uncorrected", SYSTEM):
         assert submitted(tmp_path / f"runs/{row}.1", 3)
     settings["SETS"] = "valid"
     shown = [step(path, settings).stdout for path in STEPS[5:]][1]
-    for row in ("untouched", SYSTEM, "ensemble1", "reranked1"):
+    for row in ("uncorrected", SYSTEM, "ensemble1", "reranked1"):
         assert f"| {row} | 1 |" in shown
     log = (tmp_path / f"runs/{SYSTEM}.1/train.log").read_text()
     genuine = len(lines(tmp_path / "text/train.trg"))
@@ -193,11 +193,11 @@ def test_held_out_sets_have_gold_or_none() -> None:
     scored = dry("paper", "score", **settings)
     texts = {words[2].partition("runs/")[2] for words in called(scored, "fairseq-ssl")}
     assert texts == {
-        f"{run}.1/{name}.txt" for run in ("untouched", "baseline") for name in ("test", "fce")
+        f"{run}.1/{name}.txt" for run in ("uncorrected", "baseline") for name in ("test", "fce")
     }
     packed = [words[2].partition("runs/")[2] for words in scored if "submission.py" in words[1]]
     assert packed == [
-        f"{run}.1/{name}.txt" for run in ("untouched", "baseline") for name in ("bea", "other")
+        f"{run}.1/{name}.txt" for run in ("uncorrected", "baseline") for name in ("bea", "other")
     ]
     for args in decoded(dry("paper", "decode", **settings)):
         assert (args.dataset_impl, args.gen_subset) == ("raw", Path(args.data).name)

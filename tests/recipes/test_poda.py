@@ -48,7 +48,7 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings |= {"EPOCHS": "1"}
     shown = [step(path, settings).stdout for path in STEPS]
     rows = [line.split(" | ") for line in shown[4].splitlines()[2:4]]
-    assert [row[2:4] for row in rows] == [["0", "untouched"], ["all", "pretrained"]]
+    assert [row[2:4] for row in rows] == [["0", "uncorrected"], ["all", "pretrained"]]
     samples = (tmp_path / "analysis/samples.txt").read_text("utf-8").splitlines()
     assert [line[:3] for line in samples] == ["S-0", *["H-0"] * 4, "S-1", *["H-1"] * 4]
     for name in ("amounts", "epochs"):

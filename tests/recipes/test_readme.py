@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,17 @@ from tests.conftest import ROOT
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_results_has_each_paper_and_numbers_of_its_recipe() -> None:
+def test_the_numbers_in_the_table_of_results_are_on_the_pages_of_their_recipes() -> None:
     table = README.partition("\n## Results\n")[2].partition("\n## ")[0]
-    for paper in PAPERS:
-        link = f"(examples/{paper.key}/README.md#results)"
-        (row,) = (line for line in table.splitlines() if link in line)
-        page = (ROOT / "examples" / paper.key / "README.md").read_text(encoding="utf-8")
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    assert rows
+    for row in rows:
+        ((link, key),) = re.findall(r"(\(examples/(\w+)/README\.md#results\))", row)
+        (paper,) = (paper for paper in PAPERS if paper.key == key)
+        pages = "".join((ROOT / page).read_text(encoding="utf-8") for page in paper.pages)
         numbers = re.findall(r"\d+\.\d\d", row.replace(link, ""))
         assert numbers
-        assert all(number in page for number in numbers), paper.key
+        assert all(number in pages for number in numbers), row
 
 
 def test_the_package_docstring_names_everything_that_is_registered() -> None:
@@ -37,13 +40,40 @@ def test_results_on_real_data_come_before_synthetic_ones(monkeypatch: pytest.Mon
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import recipes
 
-    real, synthetic = recipes.table().split("### Toy data and synthetic errors")
-    assert all(f"]({paper.key}/README.md#results)" in real for paper in PAPERS)
-    assert "learner text" not in synthetic
+    real, synthetic = recipes.results_tables().split("### Toy data and synthetic errors")
+    for paper in PAPERS:
+        assert recipes.link(paper) in real
+        for result in recipes.results_of(paper.key):
+            row = f"| {result.baseline} | {result.method} | {' | '.join(result.ours)} |"
+            assert row in (real if result.data == "real" else synthetic)
+            assert result.data in recipes.HEADINGS
+            assert not result.claim or result.reproduced in ("yes", "partly", "no")
+    assert "BEA-2019 dev" not in synthetic
     assert "synthetic errors," not in real
-    results = [one for paper in PAPERS for one in recipes.results_of(paper.key)]
-    assert {one.get("data", "real") for one in results} == set(recipes.HEADINGS)
-    assert all(f"| {one['what']} |" in real + synthetic for one in results)
+
+
+def test_claims_are_compared_by_the_difference_of_method_and_baseline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import recipes
+
+    tested = recipes.Result(
+        *("words", "BLEU", "none", "noise", ("9.50", "10.25"), ("3.1", "2.8")),
+        claim="noise helps",
+        reproduced="no",
+    )
+    synthetic = replace(tested, claim="toys help", data="synthetic")
+    without_claim = replace(tested, claim="")
+    monkeypatch.setattr(recipes, "PAPERS", PAPERS[:1])
+    monkeypatch.setattr(recipes, "results_of", lambda key: [tested, synthetic, without_claim])
+    assert recipes.claims_table().splitlines() == [
+        "Of 1 claims tested on real data, 0 are reproduced, 0 partly, and 1 are not:",
+        "",
+        "| claim | recipe | setting | metric | difference, paper | difference, ours | reproduced |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+        "| noise helps | [shape](shape/README.md#results) | words | BLEU | -0.3 | +0.75 | no |",
+    ]
 
 
 def test_numbers_missing_in_a_recipe_page_are_reported(
@@ -59,7 +89,7 @@ def test_numbers_missing_in_a_recipe_page_are_reported(
     monkeypatch.setattr(recipes, "ROOT", tmp_path)
     monkeypatch.setattr(recipes, "PAGE", tmp_path / "examples/README.md")
     missing, old = recipes.faults()
-    assert missing == "examples/shape/results.json has 41.55. Its README does not."
+    assert missing.startswith("41.55 is in examples/shape/results.json, but not in README.md")
     assert "recipes.py --write" in old
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser
 from tests.conftest import ROOT
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts/same_results.py"))
@@ -15,12 +15,14 @@ def test_every_command_but_serve_is_compared() -> None:
     table = SCRIPT["read_table"](SCRIPT["TABLE"].read_text())
     commands = [SCRIPT["renamed"](new, table.moved) for _, new in table.commands.values()]
     lines = "\n".join(f"{command} " for command in commands)
-    for verb in {*VERBS} - {"serve"}:
-        steps = [
-            action.choices for action in verb_parser(verb)._actions if action.dest == "step_name"
+    for command in {*COMMANDS} - {"serve"}:
+        subcommands = [
+            action.choices
+            for action in command_parser(command)._actions
+            if action.dest == "subcommand"
         ]
-        for step in steps[0] or () if steps else [""]:
-            assert f"fairseq-ssl {verb} {step}".rstrip() + " " in lines
+        for subcommand in subcommands[0] or () if subcommands else [""]:
+            assert f"fairseq-ssl {command} {subcommand}".rstrip() + " " in lines
 
 
 def test_differences_are_found_whatever_the_paths_speeds_and_new_names(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_ssl.cli.main import VERBS, verb_parser
+from fairseq_ssl.cli.main import COMMANDS, command_parser
 from tests.conftest import ROOT, Run
 from tests.recipes.recipe import script
 
@@ -51,19 +51,19 @@ def test_measured_costs_of_duplicates(run: Run, tmp_path: Path) -> None:
 
 
 def commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, set[str]]]:
-    """Yield the name and the options of each command or step."""
-    steps = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
-    if not steps:
+    """Yield the name and the options of each command or subcommand."""
+    subcommands = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    if not subcommands:
         yield name, {flag for action in parser._actions for flag in action.option_strings}
-    for action in steps:
-        for step, child in action.choices.items():
-            yield from commands(child, f"{name} {step}")
+    for action in subcommands:
+        for subcommand, child in action.choices.items():
+            yield from commands(child, f"{name} {subcommand}")
 
 
 def test_the_page_lists_the_ways_to_run_each_command() -> None:
     expected = {}
-    for verb in VERBS:
-        for name, flags in commands(verb_parser(verb), verb):
+    for command in COMMANDS:
+        for name, flags in commands(command_parser(command), command):
             ways = [flag in flags for flag in ("--jobs", "--shard", "--executor")]
             if any(ways):
                 expected[name] = [{True: "yes", False: "no"}[way] for way in ways]

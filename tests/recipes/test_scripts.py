@@ -60,13 +60,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_demo_prints_a_line_for_each_method_and_writes_a_page(made: tuple[Path, str]) -> None:
     folder, printed = made
     for method in METHODS:
-        lines = re.findall(rf"^{method} +.* \d+\.\d   .* \d+\.\d   .*: .*shown.*$", printed, re.M)
-        assert len(lines) == 2, "one when it is done, one in the table"
+        assert re.search(
+            rf"^{method} +.* \d+\.\d  .* \d+\.\d +[+-]\d+\.\d  .*shown$", printed, re.M
+        )
+    assert max(map(len, printed.splitlines())) <= 100
     report = (folder / "report.html").read_text()
-    rows = re.findall(r'<th scope="row">(.*?)</th>', report)
-    assert [row.partition(":")[0] for row in rows] == list(METHODS), "one table, without baselines"
-    assert report.index("<figure>") < report.index("<table")
-    assert not re.search(r'(src|href)="http', report), "the report must need no other file"
+    rows = re.findall(r'<th scope="row"><a href="#(.*?)">', report)
+    assert rows == list(METHODS), "one table, without baselines"
+    assert report.index('class="plot"') < report.index("<table")
+    assert re.findall(r'<h2 id="(.*?)">', report) == ["scores", *METHODS]
+    assert not re.search(r'src="http', report), "the report must need no other file"
 
 
 @pytest.mark.slow
@@ -80,18 +83,42 @@ def test_second_run_of_the_demo_reuses_everything(made: tuple[Path, str]) -> Non
     assert "Epoch" not in again.stderr
 
 
-def test_demo_names_the_claims_that_do_not_show(tmp_path: Path, run: Run) -> None:
-    """A higher score is not enough: the difference must be significant."""
-    found = {"names": (90.0, 0.001), "revisions": (51.0, 0.4), "imitators": (1.0, 0.01)}
-    files = [tmp_path / f"{name}.json" for name in found]
-    for path, (score, p) in zip(files, found.values(), strict=True):
+@pytest.fixture
+def outputs(tmp_path: Path) -> list[Path]:
+    """Score files of three methods, and two lines of outputs. The systems differ in one line."""
+    scores = {"names": (90.0, 0.001), "revisions": (51.0, 0.4), "imitators": (1.0, 0.01)}
+    lines = {"source": "a <b\nd\n", "reference": "a x c\nd\n", "baseline": "a c y\nd\n"}
+    lines["method"] = lines["reference"]
+    for name, (score, p) in scores.items():
         systems = {"baseline": {"seeds": [50.0]}, "method": {"seeds": [score]}}
         against = {"method": {"difference": score - 50, "low": 0, "high": 1, "p": p}}
         content = {"systems": {name: {"accuracy": one} for name, one in systems.items()}}
-        path.write_text(json.dumps({**content, "against the baseline": against}))
-    shown = run(sys.executable, ROOT / "scripts/demo_table.py", *files).stdout.splitlines()
-    assert [line.partition("): ")[2] for line in shown] == [
-        "shown, p = 0.001",
-        "not shown here, p = 0.400",
-        "not shown here, p = 0.010",
-    ]
+        content["against the baseline"] = against
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+        for side, text in lines.items():
+            (tmp_path / side).mkdir(exist_ok=True)
+            (tmp_path / side / f"{name}.txt").write_text(text)
+    return [tmp_path / f"{name}.json" for name in scores]
+
+
+def test_demo_names_the_claims_that_do_not_show(outputs: list[Path], run: Run) -> None:
+    """A higher score is not enough: the difference must be significant."""
+    printed = run(sys.executable, ROOT / "scripts/demo_table.py", *outputs).stdout
+    verdicts = re.findall(r"^[a-z-]+ .*[+-]\d+\.\d  (.*)$", printed, re.M)
+    assert verdicts == ["shown", "not shown", "not shown"]
+
+
+def test_page_of_the_demo_has_the_lines_where_systems_differ(
+    outputs: list[Path], tmp_path: Path, run: Run
+) -> None:
+    page = tmp_path / "page.html"
+    run(sys.executable, ROOT / "scripts/demo_table.py", "--page", page, *outputs)
+    _, *sections = page.read_text().split("<section aria-labelledby=")[1:]
+    assert len(sections) == 3
+    for section in sections:
+        assert "differ in 1 of 2 lines" in section
+        assert re.findall("<h3>(.*?)</h3>", section) == ["Line 1"]
+        source, reference, baseline, method = re.findall("<dd>(.*?)</dd>", section)
+        assert (source, reference, method) == ("a &lt;b", "a x c", "a x c")
+        assert baseline == "a <del>x</del> c <ins>y</ins>"
+    assert ["Not shown" in section for section in sections] == [False, True, True]

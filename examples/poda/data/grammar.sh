@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Convert the official archives of learner English to the folders conll and jfleg of DATA_DIR, which PoDA
-# reads at SCALE=paper. Their licenses do not allow redistribution: get them from the pages in the README.
+# reads at SCALE=paper. Their licenses do not allow redistribution: get them from the pages in RESULTS.md.
 #
 # LANG8    folder with entries.train (lang-8-en-1.0), lang8.train.auto.bea19.m2 (lang8.bea19) or
 #          lang-8-20111007-L1-v2.dat (lang-8-20111007-2.0); the first of them is read

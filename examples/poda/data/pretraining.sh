@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Convert Wikipedia and the Billion Word Benchmark to wikipedia.txt and billion.txt of DATA_DIR, which PoDA
-# reads at SCALE=paper. Get them from the pages in the README.
+# reads at SCALE=paper. Get them from the pages in RESULTS.md.
 #
 # WIKIPEDIA  output folder of WikiExtractor, with AA/wiki_00 and so on
 # BILLION    folder 1-billion-word-language-modeling-benchmark-r13output

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Convert Gigaword and CNN/Daily Mail, as they are distributed for summarization, to the folders gigaword and
 # cnndm of DATA_DIR, which PoDA reads at SCALE=paper. Only the data sets whose settings are given are
-# converted. Their licenses do not allow redistribution: get them from the pages in the README.
+# converted. Their licenses do not allow redistribution: get them from the pages in RESULTS.md.
 #
 # GIGAWORD      folder sumdata of the split of Rush et al. (2015), or a folder with its six files
 # CNN           folder cnn/stories of cnn_stories.tgz, or cnn_stories_tokenized

@@ -180,5 +180,5 @@ def test_requested_direction_is_preferred(folder: Path) -> None:
 def test_folder_without_parallel_splits_is_rejected(folder: Path) -> None:
     for path in folder.glob("t*.en-de.*"):
         path.rename(folder / path.name.replace("en-de.", ""))
-    with pytest.raises(DataError, match="has no parallel splits"):
+    with pytest.raises(DataError, match="contains no parallel splits"):
         BinarizedFolder(folder)

@@ -211,5 +211,5 @@ def test_sizes_are_clean_lengths() -> None:
 def test_sentence_without_end_of_sentence_id_is_rejected() -> None:
     data = dataset()
     samples = [data[0], {"id": 8, "target": torch.tensor([5, 5])}]
-    with pytest.raises(DataError, match="Sentence 8 of the data does not end"):
+    with pytest.raises(DataError, match="Sentence 8 of the data, counted from 0, does not end"):
         data.collater(samples)

@@ -62,7 +62,7 @@ def test_sentence_without_labels_is_excluded() -> None:
 def test_wrong_number_of_labels_is_reported_with_the_line() -> None:
     with pytest.raises(DataError, match="Line 2 "):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 3, [KEEP] * 4))
-    with pytest.raises(DataError, match="2 sentences"):
+    with pytest.raises(DataError, match="labels have 2 lines"):
         dataset(TEXT, lines([KEEP] * 3, [KEEP] * 2))
 
 

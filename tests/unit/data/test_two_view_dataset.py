@@ -70,7 +70,7 @@ def test_unlabeled_texts_that_are_too_long_are_not_sampled() -> None:
     )
     assert data.filter_indices_by_size(np.arange(2), 16)[0].tolist() == [0]
     assert {len(text[WORDS]) for text in data[0]["unlabeled"]} == {10, 16}
-    with pytest.raises(DataError, match="All unlabeled texts are longer"):
+    with pytest.raises(DataError, match="All unlabeled texts exceed"):
         data.filter_indices_by_size(np.arange(2), 5)
 
 
@@ -94,7 +94,7 @@ def test_views_with_different_numbers_of_lines_are_rejected() -> None:
         ([view(WORDS, [[4], [5]]), view(PIECES, [[4]])], None),
         ([view(WORDS, [[4]])], np.array([0, 1])),
     ):
-        with pytest.raises(DataError, match="lines of words but"):
+        with pytest.raises(DataError, match="lines of words, but"):
             TwoViewDataset(views, labels=labels)
 
 

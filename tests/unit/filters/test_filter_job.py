@@ -270,7 +270,7 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     def append(task: str, unit: str, total: int | None = None) -> Progress:
         with source.open("a", encoding="utf-8") as file:
             file.write("c d\n")
-        return lambda count, share=None, note="": None
+        return lambda count, fraction=None, note="": None
 
     assert filter_files([source], [output], "clean", progress=append)
     with pytest.raises(UsageError, match="kept exists, and is not an output of this job"):

@@ -223,7 +223,7 @@ def test_a_signature_replaces_only_a_signature(is_link: bool, tmp_path: Path) ->
 def test_a_lock_replaces_only_a_lock(tmp_path: Path) -> None:
     lock = tmp_path / "poetry.lock"
     lock.write_text("[[package]]\n")
-    with pytest.raises(UsageError, match=r"poetry\.lock is not a lock"):
+    with pytest.raises(UsageError, match=r"poetry\.lock is not a lock file"):
         write(tmp_path / "poetry", "text")
     assert lock.read_text() == "[[package]]\n"
 

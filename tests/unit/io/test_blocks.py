@@ -186,5 +186,5 @@ def test_files_that_cannot_be_divided_have_one_shard(tmp_path: Path, name: str) 
     path = tmp_path / name
     path.write_bytes(gzip.compress(b"a\nb\n") if name.endswith(".gz") else b"a\r\nb\r\n")
     assert [row["text"] for row in line_rows(path)] == ["a", "b"]
-    with pytest.raises(UsageError, match="cannot have shards"):
+    with pytest.raises(UsageError, match="cannot be split into shards"):
         next(line_rows(path, (1, 2)))

@@ -151,7 +151,7 @@ def test_parts_that_do_not_match_the_manifest_are_made_again(
     (folder / "a" / "part-00003").unlink()
     assert not BothJob(folder, ("a", "b"), part_size=100).run(False)
     assert caplog.messages == [
-        f"{folder / 'a'}: writing parts again that do not match: part-00001, part-00003"
+        f"{folder / 'a'}: rewriting parts that do not match: part-00001, part-00003"
     ]
     assert joined(folder / "a") == TEXT.upper()
     assert joined(folder / "b") == LOWER

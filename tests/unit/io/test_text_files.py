@@ -341,7 +341,7 @@ def test_parts_that_differ_from_the_manifest(
 def test_other_manifests(content: str, folder: Path) -> None:
     write_files(folder, a=b"1\n")
     (folder / "manifest.json").write_bytes(content.encode())
-    with pytest.raises(DataError, match=r"manifest\.json has no list of parts"):
+    with pytest.raises(DataError, match=r"manifest\.json contains no list of parts"):
         names(folder)
 
 

@@ -49,7 +49,7 @@ class UpperJob(TextJob):
         return {"seed": self.seed, "input_is": self.corpus.fingerprint}
 
     def _progress(self, task: str, unit: str, total: int | None = None) -> Progress:
-        return lambda count, share=None, note="": self.shares.append(share)
+        return lambda count, fraction=None, note="": self.shares.append(fraction)
 
     def write(self, stop: BaseException | None = None, overwrite: bool = False) -> bool:
         """Run the job. Raise `stop` after four blocks."""

@@ -177,7 +177,7 @@ def test_a_text_that_changes_in_a_run_is_not_complete(tmp_path: Path) -> None:
     def append(task: str, unit: str, total: int | None = None) -> Progress:
         with source.open("a", encoding="utf-8") as file:
             file.write("the dog\n")
-        return lambda count, share=None, note="": None
+        return lambda count, fraction=None, note="": None
 
     assert noise_file(source, output, "characters", progress=append)
     with pytest.raises(UsageError, match="noisy exists, and is not an output of this job"):

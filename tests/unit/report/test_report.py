@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.metrics.metric import BootstrapResult
-from fairseq_ssl.report import Comparison, write_report
+from fairseq_ssl.report import Comparison, interval_plot, write_report
 from fairseq_ssl.report.page import best_scores, score_table
 from fairseq_ssl.report.score_files import ReportedScore, ScoreComparison, collect_files
 
@@ -87,6 +88,37 @@ def test_folders_of_the_same_name_get_their_parents(tmp_path: Path) -> None:
         collect_files([folders[0], tmp_path / "big/../small/runs"])
 
 
+def test_interval_plot_has_round_ticks_and_colors_significant_differences() -> None:
+    results = {
+        "up": BootstrapResult(40.0, 30.0, 60.0, 0.001),
+        "same": BootstrapResult(0, -20, 5, 1),
+    }
+    plot = interval_plot(results)
+    ticks = [
+        (f"{25 * index}.00", tick)
+        for index, tick in enumerate(["\N{MINUS SIGN}20", "0", "+20", "+40"])
+    ]
+    assert re.findall(r'<span style="left:(.*?)%">(.*?)</span>', plot)[:4] == ticks
+    up, same = re.findall(r'<div class="interval (.*?)">', plot)
+    assert (up, same) == ("better", "no significant difference")
+    assert 'class="dot" style="left:75.00%"' in plot
+    assert 'style="left:62.50%;width:37.50%"' in plot
+    (worse, _) = re.findall(
+        '<div class="interval (.*?)">', interval_plot(results, lower_is_better=True)
+    )
+    assert worse == "worse"
+
+
+@pytest.mark.parametrize(
+    ("high", "ticks"), [(0.0, ["0"]), (0.01, ["0", "+0.002"]), (9.9, ["0", "+2"]), (1e6, ["0"])]
+)
+def test_ticks_of_an_interval_plot_fit_its_range(high: float, ticks: list[str]) -> None:
+    plot = interval_plot({"a": BootstrapResult(high / 2, 0.0, high, 0.5)})
+    shown = re.findall(r"<span [^>]*>(.*?)</span>", plot)
+    assert shown[: len(ticks)] == ticks
+    assert len(shown) <= 6
+
+
 def test_page_has_tables_figures_and_analyses(tmp_path: Path) -> None:
     folder = runs(tmp_path / "runs")
     write(folder / "curve.svg", "<svg xmlns='http://www.w3.org/2000/svg'/>")
@@ -97,6 +129,7 @@ def test_page_has_tables_figures_and_analyses(tmp_path: Path) -> None:
     page = (tmp_path / "r.html").read_text()
     assert "31.50 ± 0.71" in page
     assert "BLEU against base" in page
+    assert page.index('class="plot"') < page.index("Table of test: BLEU against base")
     assert "data:image/svg+xml;base64," in page[: page.index("<table")], "figures come first"
     assert "&quot;gain&quot;: 1.5" in page
     assert "http://" not in page

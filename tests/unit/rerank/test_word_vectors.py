@@ -79,7 +79,7 @@ def test_train_vectors(text: Path, tmp_path: Path) -> None:
     lines: list[int] = []
 
     def progress(task: str, unit: str, total: int | None = None) -> Progress:
-        return lambda count, share=None, note="": lines.append(count)
+        return lambda count, fraction=None, note="": lines.append(count)
 
     for name in ("a.vec", "b.vec", "c.bin"):
         signature = train_vectors([text], tmp_path / name, SMALL, progress=progress)
