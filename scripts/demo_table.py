@@ -120,9 +120,10 @@ class Row:
     result: BootstrapResult
 
     @property
-    def is_shown(self) -> bool:
-        """True if the method is significantly better in this run."""
-        return self.result.difference > 0 and self.result.p < SIGNIFICANT
+    def verdict(self) -> str:
+        """`shown` if the method is significantly better in this run."""
+        is_better = self.result.difference > 0 and self.result.p < SIGNIFICANT
+        return "shown" if is_better else "not shown"
 
     def line(self) -> str:
         """Return a line of the table on the terminal."""
@@ -131,11 +132,6 @@ class Row:
             f"{self.task:18}{names.baseline:20}{self.baseline:6.1f}  {names.method:28}"
             f"{self.method:6.1f}{self.result.difference:+8.1f}  {self.verdict}"
         )
-
-    @property
-    def verdict(self) -> str:
-        """The result of the claim."""
-        return "shown" if self.is_shown else "not shown"
 
 
 HEADER = f"{'task':18}{'baseline':20}{'score':>6}  {'method':28}{'score':>6}{'diff.':>8}  claim"

@@ -81,7 +81,7 @@ def read_page(name: str) -> str | None:
     if name in generated():
         page = generated()[name]
         return page if isinstance(page, str) else ""
-    return read_file(f"docs/{name}")
+    return None if name.startswith("../") else read_file(f"docs/{name}")
 
 
 @pytest.mark.parametrize("name", [str(page.relative_to(ROOT)) for page in REPOSITORY])
