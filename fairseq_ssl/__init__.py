@@ -16,11 +16,11 @@ Names registered with fairseq, by the flag that selects them:
     pointer_transformer, pointer_transformer_tiny
         Transformers with a pointer-generator output layer (PoDA).
     bytenet, bytenet_simplified, bytenet_selu, bytenet_no_norm, bytenet_digits, bytenet_v2
-        Dilated convolutions, the decoder stacked on the encoder, in linear time (ByteNet).
+        Dilated convolutions in linear time, with the decoder stacked on the encoder (ByteNet).
     lstm_classifier
         An LSTM text classifier, for use as an expert (MEIN).
     encoder_classifier, bert_classifier
-        Text classifiers on the encoder of a translation model, or on a BERT folder (MEIN).
+        Text classifiers with the encoder of a translation model or with a BERT (MEIN).
     recurrent_lm
         LSTM language models that initialize lstm_classifier, for the task language_modeling (MEIN).
     imitators
@@ -29,7 +29,7 @@ Names registered with fairseq, by the flag that selects them:
         A mixture of an expert and its imitators, fine-tuned together (MEIN).
 --task
     copying_translation
-        fairseq's translation for models that copy, including out-of-vocabulary words (PoDA).
+        fairseq's translation, for models that copy words, even out-of-vocabulary ones (PoDA).
     denoising_pretraining
         Reconstruct text from noised text, with new noise in each epoch (PoDA).
     edit_labeling
@@ -47,8 +47,8 @@ Names registered with fairseq, by the flag that selects them:
     classification_cross_entropy
         Cross-entropy over text classes (MEIN).
     adversarial_cross_entropy, virtual_adversarial_cross_entropy
-        The same with adversarial perturbations of the embeddings, of labeled or unlabeled text
-        (MEIN).
+        Cross-entropy with adversarial perturbations of the embeddings, for labeled or unlabeled
+        text (MEIN).
     imitation_cross_entropy
         Cross-entropy between the expert's and the imitators' distributions (MEIN).
     edit_cross_entropy

@@ -30,7 +30,7 @@ class UsageError(FairseqSslError):
 
 
 class ConfigurationError(FairseqSslError, ValueError):
-    """An invalid or unsupported option among those parsed by fairseq."""
+    """An invalid or unsupported option that fairseq parsed."""
 
     exit_code = 2
 
@@ -59,7 +59,7 @@ class MissingPackageError(FairseqSslError):
 
 
 RUST_PANICS = "pyo3_runtime"
-"""Module of the exceptions of panics in Rust. They are not subclasses of `Exception`."""
+"""Module of the exceptions that panics in Rust raise. They are not subclasses of `Exception`."""
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def first_line(error: BaseException) -> str:
 def one_line(text: str) -> str:
     """Return a message with its line ends and control characters escaped.
 
-    Messages contain file names and file content, whose control characters a terminal would obey.
+    Messages contain file names and file content. A terminal would interpret control characters.
     """
     return "".join(
         char.encode("unicode_escape").decode() if category(char) in UNPRINTABLE else char
@@ -121,7 +121,7 @@ def system_error(error: BaseException) -> OSError | None:
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Raise UsageError if the argument `name` is none of the choices."""
+    """Raise UsageError if the argument `name` is not one of the choices."""
     known = list(choices)
     if value not in known:
         raise UsageError(

@@ -43,12 +43,12 @@ class Declaration:
     above: float | None = None
     """Minimum, exclusive."""
     high: float | None = None
-    """Maximum, inclusive. An option with a maximum has a minimum, too."""
+    """Maximum, inclusive. An option with a maximum also has a minimum."""
     below: float | None = None
     """Maximum, exclusive."""
     choices: tuple[str, ...] = ()
     usual: str | None = None
-    """The default in words, where the value does not say it, such as ``one per core``."""
+    """The default in words, if the value is not clear, such as ``one per core``."""
     flag: str | None = None
     """Name of the flag without dashes (default: the name of the field)."""
     parse: Callable[[str], Any] | None = None
@@ -59,7 +59,7 @@ class Declaration:
     """A short flag in fairseq's commands, such as ``-s``."""
 
     def expected(self) -> str:
-        """Return the valid values in words, such as ``0 to 1``, or an empty string for any."""
+        """Return the valid values in words, such as ``0 to 1``; empty if all values are valid."""
         if self.choices:
             *others, last = self.choices
             return f"{', '.join(others)} or {last}"
@@ -72,7 +72,7 @@ class Declaration:
         return f"{self.low:,} or more" + ("" if self.below is None else f", below {self.below:,}")
 
     def contains(self, value: float) -> bool:
-        """Return True if a number is in the range. Infinity is in no range."""
+        """Return True if a number is in the range. Infinity never is."""
         if not self.expected():
             return not math.isnan(value)
         return (
@@ -122,7 +122,7 @@ def describe(declared: Field[Any]) -> str:
 
 
 def kind_of(declared: Field[Any]) -> type[Any] | None:
-    """Return bool, int, float, str or Path by the annotation of an option, or None for others.
+    """Return the type in the annotation of an option: bool, int, float, str, Path or None.
 
     An option that is a path, or a tuple of paths, has the type Path.
     """
@@ -159,7 +159,7 @@ _NUMBERS: dict[Any, tuple[Any, str]] = {
     int: (Integral, "an integer"),
     float: (Real, "a number"),
 }
-"""Types of valid values by the type of an option, and their name."""
+"""Valid types and their description, by the type of the option."""
 
 
 # Commands
@@ -171,7 +171,7 @@ def add_options(
     only: Iterable[str] | None = None,
     prefix: str = "",
 ) -> None:
-    """Add the options of a dataclass to a parser. `passed` returns those that a user sets.
+    """Add the options of a dataclass to a parser. `passed` returns the options that a user sets.
 
     Args:
         parser: a parser, or a group of its options.
@@ -264,11 +264,11 @@ _KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
 
 
 def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], type[Config]]:
-    """Return a decorator that adds the options of a dataclass to one of fairseq, before its own.
+    """Return a decorator that adds options to a fairseq dataclass, before its own options.
 
     Args:
-        config: the dataclass with the options.
-        prefix: start of the names in fairseq.
+        config: the dataclass with the options to add.
+        prefix: prefix of the names in fairseq.
     """
 
     def add(cls: type[Config]) -> type[Config]:
@@ -285,19 +285,22 @@ def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], 
 
 
 def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
-    """Return one of fairseq's functions that register classes, for classes with declared options.
+    """Wrap a fairseq function that registers classes, for classes with declared options.
 
     A registered class checks its options at the beginning of `method`.
 
     Args:
         register: fairseq's `register_model`, `register_task` or `register_criterion`.
-        method: name of the class method that creates an object. Its first argument has the options.
+        method: name of the class method that creates an object from options, its first argument.
     """
 
     def register_checked(
         name: str, dataclass: type[Any] | None = None, config: type[Any] | None = None
     ) -> Callable[[type[Config]], type[Config]]:
-        """Return a decorator. `config` is a dataclass with options that fairseq does not know."""
+        """Return a decorator that registers a class.
+
+        `config` is a dataclass with further options, which fairseq does not know.
+        """
 
         def decorate(cls: type[Config]) -> type[Config]:
             build = getattr(cls, method).__func__
@@ -317,7 +320,7 @@ def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
 
 
 def check_fairseq(config: type[Any], values: Any) -> None:
-    """Raise ConfigurationError if an option that a dataclass of fairseq declares is not valid."""
+    """Raise ConfigurationError if an option that a fairseq dataclass declares is not valid."""
     for name, declared in options_of(config).items():
         if problem := _problem(declared, getattr(values, name, declared.default)):
             raise ConfigurationError(f"{flag(name)} is {problem}")
@@ -326,7 +329,7 @@ def check_fairseq(config: type[Any], values: Any) -> None:
 def from_fairseq(config: type[Config], values: Any, prefix: str, **more: Any) -> Config:
     """Create a dataclass from options that `fairseq_options` added.
 
-    Raise ConfigurationError, with the names in fairseq, for a wrong value.
+    Raise ConfigurationError for an invalid value. The message contains the name in fairseq.
     """
     given = {name: getattr(values, f"{prefix}{name}") for name in options_of(config)}
     try:

@@ -64,7 +64,7 @@ def _short(value: Any) -> Any:
 
 
 def plain_number(value: object) -> int | float:
-    """Return a number of numpy as an int or a float. Raise TypeError for other values."""
+    """Return a numpy number as an int or a float. Raise TypeError for other values."""
     if isinstance(value, bool):
         return value
     if isinstance(value, Integral):

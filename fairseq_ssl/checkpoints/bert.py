@@ -80,7 +80,7 @@ LAYER = {
     "output.dense": "fc2",
     "output.LayerNorm": "final_norm",
 }
-"""Modules of a layer of the language model, and their names in the edit tagger."""
+"""Names of the modules of a layer in the language model, and in the edit tagger."""
 
 WORDS = "embeddings.word_embeddings.weight"
 SHOWN = 5
@@ -173,7 +173,7 @@ def check_bert_settings(config: dict[str, Any], path: Path) -> None:
 
 
 def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
-    """Raise ConfigurationError if an edit tagger has other sizes than the language model."""
+    """Raise ConfigurationError if the sizes of the edit tagger and the language model differ."""
     wrong = [
         f"{flag(option)} {config[name]} (it is {getattr(options, option)})"
         for name, option in SIZES.items()
@@ -191,7 +191,7 @@ def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
 
 
 def is_native(config: Mapping[str, Any]) -> bool:
-    """Return True for no config and for BERT and RoBERTa, which this package implements."""
+    """Return True without a config, and for BERT and RoBERTa, which this package implements."""
     return not config or config.get("model_type") in KINDS
 
 
@@ -282,8 +282,8 @@ def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]
     missing = {name for name in missing if name in head or not name.startswith(f"{kind.head}.")}
     if missing:
         raise DataError(
-            f"{folder} has no weight {min(missing)}. Expected a standard BERT or RoBERTa with the "
-            f"sizes in {CONFIG}."
+            f"{folder} lacks the weight {min(missing)}. Expected a standard BERT or RoBERTa with "
+            f"the sizes in {CONFIG}."
         )
     state = model.float().state_dict()
     check_finite(state, folder)

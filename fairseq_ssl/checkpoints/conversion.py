@@ -31,7 +31,7 @@ OPTION_WORD = re.compile(r"\w[\w.,+@-]*|")
 LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
-"""Pattern of the names of options with a file or a folder. Their values are never exported."""
+"""Pattern of names of options that name a file or a folder. Their values are never exported."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """String options of a task that are needed for decoding."""
 
@@ -41,7 +41,7 @@ def inference_config(
 ) -> OptionValues:
     """Return the ``cfg`` of a checkpoint for decoding and fine-tuning.
 
-    Options of the training, of the machine and of the command line get fairseq's defaults.
+    Options for the training run, the machine and the command line get fairseq's defaults.
 
     Args:
         arch: name of the architecture.
@@ -93,7 +93,9 @@ def _registered(registry: Mapping[str, Any], name: Any, default: str) -> str:
 def _known(
     group: str, declares: Any, options: Mapping[str, Any], is_kept: Callable[[str], bool]
 ) -> OptionValues:
-    """Return the values of declared options. Strings that `is_kept` rejects become the default.
+    """Return the values of declared options.
+
+    A string option is reset to its default if `is_kept` returns False for its name.
 
     Raises:
         DataError: if an option does not have its declared type.
@@ -117,7 +119,7 @@ def _known(
 def _actions(declares: Any) -> Actions:
     """Return the parser actions of an architecture, task or criterion by option name.
 
-    Fields that are not options (`models.common.StoredConfig`) have actions, too.
+    Fields that are not options (`models.common.StoredConfig`) also have actions.
     """
     parser = argparse.ArgumentParser(add_help=False)
     declares.add_args(parser)
@@ -191,7 +193,7 @@ def to_stock(state: State) -> State:
     if task.get("right_to_left"):
         raise ConfigurationError(
             "The checkpoint decodes from right to left. fairseq and CTranslate2 would reverse its "
-            "translations. Use the checkpoint itself, for back-translation with the engine fairseq."
+            "translations. Use the checkpoint directly, with the engine fairseq."
         )
     if not _is_stock(TASK_REGISTRY, task):
         task = {**task, "_name": "translation"}
@@ -212,7 +214,7 @@ def exported(
     """Return a checkpoint with the weights of `state` and only its declared options.
 
     The checkpoint consists of plain values and tensors, so fairseq can load it without this
-    package and with torch's `weights_only`. It has no paths. Pass the data folder for decoding.
+    package and with torch's `weights_only`. It contains no paths. To decode, pass a data folder.
 
     Args:
         state: the checkpoint.
@@ -304,7 +306,8 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     model = weights_below(state, prefix)
     if not state.get("cfg"):
         raise DataError(
-            "The checkpoint has no cfg, but only weights. Expected a checkpoint of fairseq-train."
+            "The checkpoint contains only weights and no cfg. Expected a checkpoint of "
+            "fairseq-train."
         )
     options = {"_name": "translation", "source_lang": source, "target_lang": target}
     task = {**task_options(state), **options}

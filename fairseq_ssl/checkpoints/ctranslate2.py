@@ -1,4 +1,4 @@
-"""CTranslate2 models: conversion of a Transformer of fairseq."""
+"""Conversion of fairseq Transformers to CTranslate2 models."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_ctranslate2_folder(folder: Path) -> None:
 def position_limits(folder: Path) -> tuple[int, int]:
     """Return the maximum numbers of tokens of a source and of a target, including </s>.
 
-    They are unknown, and thus without a limit, for models of other programs.
+    The numbers are infinite for models that other programs wrote, because they are unknown.
     """
     match read_json(folder / CONFIG, dict).get(POSITIONS):
         case [int(source), int(target)]:

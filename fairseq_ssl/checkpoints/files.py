@@ -24,7 +24,7 @@ from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name, require_file
 
 State = dict[str, Any]
-"""A checkpoint in the format of fairseq, with model, cfg, extra_state and more."""
+"""A checkpoint in fairseq's format, with model, cfg, extra_state and more."""
 
 PARTS: dict[str, tuple[type, ...]] = {
     "args": (Namespace, dict),
@@ -240,14 +240,14 @@ def task_options(state: State) -> dict[str, Any]:
 
 
 def update_count(state: State) -> int:
-    """Return the number of updates of the training. It is 0 if the checkpoint does not have it."""
+    """Return the number of training updates, or 0 if the checkpoint does not contain it."""
     history = state.get("optimizer_history") or [{}]
     updates = history[-1].get("num_updates") if isinstance(history[-1], dict) else None
     return updates if isinstance(updates, int) else 0
 
 
 def architecture(state: State) -> str:
-    """Return the name of the architecture of a checkpoint."""
+    """Return the architecture name of a checkpoint."""
     options = model_options(state)
     return str(options.get("_name") or options.get("arch"))
 

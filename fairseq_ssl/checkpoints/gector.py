@@ -1,9 +1,9 @@
-"""GECToR models (Omelianchuk et al., 2020) as edit taggers on words.
+"""GECToR models (Omelianchuk et al., 2020) as word-level edit taggers.
 
-Two formats are read. A folder of the package `gector` has config.json, tokenizer.json, and weights
-as transformers writes them. A model of the authors is a file `.th` and
-output_vocabulary/labels.txt in the same folder. The folder of a model can have the config.json and
-the tokenizer.json of its encoder in a folder `encoder`, and a table of English verb forms,
+Two formats are read. A folder of the package `gector` contains config.json, tokenizer.json, and
+weights as transformers writes them. A model of the authors consists of a `.th` file and
+output_vocabulary/labels.txt in the same folder. Both folders can also contain the encoder's
+config.json and tokenizer.json in a subfolder `encoder`, and a table of English verb forms,
 verb-form-vocab.txt.
 """
 
@@ -56,7 +56,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "xlnet": (32000, None, None, 1e-12, 5),
     "deberta": (50265, 512, 0, 1e-7, 0),
 }
-"""Other settings of the public encoders by model type. None: the model type lacks the setting."""
+"""Further settings of the public encoders by model type (None: the type lacks the setting)."""
 DEBERTA = {
     "relative_attention": True,
     "max_relative_positions": -1,
@@ -77,7 +77,7 @@ ENCODERS = {
 """Public encoders, and the published keep bias and minimum error probability of the models
 gotutiyan/gector-ENCODER-5k."""
 AUTHORS = {"bert": (0.1, 0.41), "roberta": (0.2, 0.5), "xlnet": (0.2, 0.5)}
-"""The same thresholds of the authors' second version of models with encoders of the size base."""
+"""The same thresholds for the authors' second version of models with base-size encoders."""
 PREFIXES = {
     "bert.": "",
     "label_proj_layer.": "labels.",
@@ -93,7 +93,7 @@ UNUSED = re.compile(r"(^|\.)(pooler\..*|position_ids)$")
 
 @dataclass(frozen=True)
 class GectorModel:
-    """A GECToR model, from which an edit tagger on words is built."""
+    """A GECToR model, from which a word-level edit tagger is built."""
 
     encoder: EncoderFiles
     """The encoder. Its tokenizer puts `START` before the words."""
@@ -150,8 +150,8 @@ def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:
     Args:
         path: folder of the model, or a file `.th`.
         encoder: folder of the encoder with which the model was trained, whose weights are not read
-            (default: the folder `encoder` of the model). Without it, the sizes of the encoders in
-            `ENCODERS` are known. A file `.th` needs it.
+            (default: the subfolder `encoder` of the model). A model with one of the `ENCODERS` does
+            not need it, but a `.th` file does.
 
     Raises:
         DataError: if a file is missing, damaged or does not match the other files.
@@ -173,7 +173,7 @@ def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:
 def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
     """Return the published thresholds of a GECToR model, or zeros, without reading its weights.
 
-    The minimum error probability is the minimum of both the probability of an edit and the highest
+    The minimum error probability applies both to the probability of an edit and to the highest
     error probability of the words and `START`. The package `gector` excludes `START` from the
     highest error probability if it is the first symbol of the input, as in `.th` models.
     """
@@ -226,8 +226,8 @@ class _Files:
         if file is not None:
             if encoder is None:
                 raise DataError(
-                    f"{file} has weights alone. Pass the folder of its encoder, with {CONFIG} and "
-                    f"{TOKENIZER}, or copy it to {own_encoder}."
+                    f"{file} contains only weights. Pass the folder of its encoder, with {CONFIG} "
+                    f"and {TOKENIZER}, or copy it to {own_encoder}."
                 )
             own = EncoderFiles.read(encoder)
             files = cls(path, [file], {}, dict(own.config), own.tokenizer)
@@ -252,7 +252,7 @@ class _Files:
 
     @property
     def is_authors(self) -> bool:
-        """True for a model of the authors, also in the format of the package."""
+        """True for a model of the authors, in either format."""
         return self.is_th or self.settings.get("is_official_model") is True
 
     @property
@@ -338,8 +338,8 @@ def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
         if [labels[name] for name in names] == list(range(len(names))):
             return names
     raise DataError(
-        f"{where} does not have the labels of a GECToR model. Expected label2id with the numbers "
-        "from 0, and <PAD> last."
+        f"{where} does not contain the labels of a GECToR model. Expected label2id with "
+        "consecutive numbers from 0, and <PAD> last."
     )
 
 
@@ -354,9 +354,9 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
     name = _public_name(settings)
     if name is None:
         raise DataError(
-            f"{folder} has the encoder {str(settings.get('model_id'))[:80]!r}, whose sizes are not "
-            f"known. Expected {', '.join(ENCODERS)}. Pass the folder of the encoder, or copy it to "
-            f"{folder / ENCODER}."
+            f"{folder} has the encoder {str(settings.get('model_id'))[:80]!r}, whose sizes are "
+            f"unknown. Expected one of {', '.join(ENCODERS)}. Otherwise, pass the folder of the "
+            f"encoder, or copy it to {folder / ENCODER}."
         )
     kind, size, *_ = name.split("-")
     names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
@@ -394,19 +394,21 @@ def _rename(name: str) -> str:
 
 
 def _word_embeddings(state: Mapping[str, Tensor]) -> str:
-    """Return the name of the embeddings of the subwords."""
+    """Return the name of the subword embeddings."""
     name = next((name for name, weight in state.items() if "word_embedding" in name), None)
     if name is None or state[name].dim() != 2:
-        raise DataError("The weights have no word embeddings. Expected those of a GECToR model.")
+        raise DataError(
+            "The weights contain no word embeddings. Expected the weights of a GECToR model."
+        )
     return name
 
 
 def _check_shapes(
     state: Mapping[str, Tensor], config: Mapping[str, Any], labels: int, is_th: bool, path: Path
 ) -> None:
-    """Raise DataError unless the weights are those of an encoder and of the heads.
+    """Raise DataError unless the weights match the encoder and both heads.
 
-    In a file `.th`, the heads also have rows for padding, and the errors for an unknown label.
+    In a `.th` file, both heads also have a row for padding, and the error head for unknown labels.
     """
     with torch.device("meta"):
         encoder = of_config(dict(config)).state_dict()

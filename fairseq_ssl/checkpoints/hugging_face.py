@@ -121,12 +121,12 @@ def read_config(folder: Path) -> dict[str, Any]:
     check_model_folder(folder)
     if not folder.exists():
         raise DataError(
-            f"The folder {folder} does not exist. Expected a model in the format of Hugging Face. "
+            f"The folder {folder} does not exist. Expected a model in Hugging Face format. "
             f"Download one with: hf download NAME --local-dir {folder}"
         )
     if not (folder / CONFIG).is_file():
         raise DataError(
-            f"{folder / CONFIG} cannot be read. Expected {folder} to be a model in the format of "
-            f"Hugging Face, with {CONFIG}, the files of the tokenizer and the weights."
+            f"{folder / CONFIG} cannot be read. Expected {folder} to be a model in Hugging Face "
+            f"format, with {CONFIG}, the files of the tokenizer and the weights."
         )
     return read_settings(folder / CONFIG)

@@ -14,7 +14,7 @@ CHECKSUMS = "checksums.json"
 
 
 class FormatError(Exception):
-    """Error in the format of a model folder, to which the caller adds the path and advice."""
+    """Error in the format of a model folder. The caller adds the path and advice."""
 
 
 def check_replaceable(output: Path, required: str, kind: str) -> None:

@@ -1,9 +1,9 @@
 """Folders of edit taggers in ONNX format: files, and validation before onnxruntime loads them.
 
-A folder needs no other file. `model.onnx` scores edits, `edits.txt` is the edit dictionary, and
-`config.json` has the fields of `OnnxConfig`. A tagger of words has the `tokenizer.json` of its
-encoder, and other taggers have their token dictionary, `dict.txt`. The files are read without
-onnx, whose package is larger than the rest of a corrector.
+A folder is self-contained. `model.onnx` scores edits, `edits.txt` is the edit dictionary, and
+`config.json` contains the fields of `OnnxConfig`. The folder of a word-level tagger also contains
+the `tokenizer.json` of its encoder, and other folders contain the token dictionary, `dict.txt`. The
+files are read without the package onnx, which is larger than the rest of a corrector.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EDITS, DICTIONARY, TOKENIZER = "edits.txt", "dict.txt", "tokenizer.json"
 WORD = "word"
 UNITS = (WORD, "subword", "character")
 TOKEN_INPUTS, WORD_INPUTS = ("ids",), ("ids", "first", "counts")
-"""Names of the inputs. Those of a tagger of words are the fields of `SubwordBatch`."""
+"""Names of the inputs. The inputs of a word-level tagger are the fields of `SubwordBatch`."""
 TOP_OUTPUTS = ("kept", "errors", "labels", "probabilities")
 """Names of the outputs, the fields of `TopEdits`."""
 ALL_OUTPUTS = ("edits", "errors")
@@ -47,7 +47,7 @@ class OnnxConfig:
     quantization: str
     """Data type of the multiplications, float32 or int8."""
     search: CorrectionSearch
-    """Options of the choice of edits, the default of commands."""
+    """Options for choosing edits, the defaults of commands."""
 
     def write(self, folder: Path) -> None:
         """Write config.json."""
@@ -128,7 +128,7 @@ NODE, INITIALIZER, SPARSE_INITIALIZER = 1, 5, 15
 OP_TYPE, ATTRIBUTE, DOMAIN = 4, 5, 7
 TENSOR, TENSORS, GRAPHS_OR_SPARSE = 5, 10, (6, 11, 22, 23)
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
-"""Fields of the messages of ONNX, a line for each message, by their numbers in its schema."""
+"""Numbers of the fields of ONNX messages in the ONNX schema, one message per line."""
 
 
 def _check_model(path: Path) -> None:
@@ -139,7 +139,7 @@ def _check_model(path: Path) -> None:
     try:
         for number, part in _fields(memoryview(path.read_bytes())):
             if number in (TRAINING, FUNCTIONS):
-                raise FormatError(f"{MODEL} has functions or training information")
+                raise FormatError(f"{MODEL} contains functions or training information")
             if number == GRAPH:
                 _check_graph(part, path)
     except (LookupError, TypeError):
@@ -149,7 +149,7 @@ def _check_model(path: Path) -> None:
 def _check_graph(graph: Any, path: Path) -> None:
     for number, part in _fields(graph):
         if number == SPARSE_INITIALIZER:
-            raise FormatError(f"{MODEL} has sparse weights")
+            raise FormatError(f"{MODEL} contains sparse weights")
         if number == INITIALIZER:
             _check_tensor(part, path)
         if number == NODE:
@@ -164,13 +164,13 @@ def _check_node(node: Any, path: Path) -> None:
     )
     if domain not in OWN_DOMAINS:
         raise UnsafeCheckpointError(
-            f"{path} was rejected: it has the operator {name!r} of the domain {domain!r}. Expected "
-            "only operators of ONNX."
+            f"{path} was rejected: it contains the operator {name!r} of the domain {domain!r}. "
+            "Expected only ONNX operators."
         )
     for attribute in (part for number, part in fields if number == ATTRIBUTE):
         for number, part in _fields(attribute):
             if number in GRAPHS_OR_SPARSE:
-                raise FormatError(f"{MODEL} has the operator {name!r} with a graph")
+                raise FormatError(f"{MODEL} contains the operator {name!r} with a graph")
             if number in (TENSOR, TENSORS):
                 _check_tensor(part, path)
 
@@ -185,7 +185,7 @@ def _check_tensor(tensor: Any, path: Path) -> None:
 
 
 def _fields(message: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the content of each field of a message of protobuf.
+    """Yield the number and the content of each field of a protobuf message.
 
     Raise LookupError or TypeError for a damaged message.
     """
@@ -204,11 +204,11 @@ def _fields(message: Any) -> Iterator[tuple[int, Any]]:
 
 
 VARINT, BYTES, FIXED = 0, 2, {1: 8, 5: 4}
-"""Types of fields of protobuf, and the sizes of those of a fixed size."""
+"""Types of protobuf fields. `FIXED` contains the size of each fixed-size type."""
 
 
 def _varint(message: Any, at: int) -> tuple[int, int]:
-    """Return the integer of up to 10 bytes at a position of a message, and the position after."""
+    """Return the integer at a position of a message, of up to 10 bytes, and the next position."""
     number = 0
     for shift in range(0, 70, 7):
         byte = message[at]

@@ -29,7 +29,7 @@ def symbol_rows(
         path: dictionary file. None raises UsageError.
         checkpoint: the checkpoint, for error messages.
         flag: option of the dictionary, for error messages.
-        embeddings: embeddings of the checkpoint, of which there can be fewer than symbols.
+        embeddings: embeddings of the checkpoint, at most one for each symbol.
     """
     if path is None:
         raise UsageError(f"Pass {flag} with the dictionary that {checkpoint} was trained with.")
@@ -41,7 +41,7 @@ def symbol_rows(
     if len(symbols) < len(embeddings):
         raise DataError(
             f"The dictionary of {checkpoint} has {len(symbols)} symbols but its embeddings have "
-            f"{len(embeddings)} rows. Expected the dictionary of its training."
+            f"{len(embeddings)} rows. Expected the dictionary that it was trained with."
         )
     return {symbol: row for row, symbol in enumerate(symbols[: len(embeddings)])}
 
@@ -92,7 +92,7 @@ def classifier_encoder_weights(
     ]
     if wrong:
         raise DataError(
-            f"{path}, a {architecture(state)}, has no weight "
+            f"{path}, a {architecture(state)}, lacks the weight "
             f"{ENCODER_PREFIX}{wrong[0]}, which its options require. "
             "Use another checkpoint of the run."
         )
@@ -157,7 +157,7 @@ def recurrent_encoder_weights(
 def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> int:
     """Load the encoder or the decoder from a checkpoint. Return the number of tensors loaded.
 
-    Weights that both sides share, such as tied embeddings, are loaded too.
+    Weights that both sides share, such as tied embeddings, are also loaded.
 
     Args:
         model: the model to initialize.

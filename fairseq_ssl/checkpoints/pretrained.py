@@ -70,7 +70,7 @@ def _tokenizer_json(folder: Path) -> str:
 
 
 def load_model(folder: Path, has_head: bool = False) -> Any:
-    """Load the model of a folder in evaluation mode.
+    """Load the model in a folder, in evaluation mode.
 
     Args:
         folder: folder written by `save_pretrained`.
@@ -81,14 +81,14 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
     if missing:
         expected = "a model with its masked language model head" if has_head else "all weights"
         raise DataError(
-            f"{folder} has no weight {missing[0]}{' and others' if len(missing) > 1 else ''}. "
+            f"{folder} lacks the weight {missing[0]}{' and others' if len(missing) > 1 else ''}. "
             f"Expected {expected}."
         )
     return _freeze_untrained(model).eval()
 
 
 def load_with_info(folder: Path, loader: str) -> tuple[Any, dict[str, Any]]:
-    """Load the model of a folder, and information about missing and unexpected weights.
+    """Load the model in a folder, and information about missing and unexpected weights.
 
     Args:
         folder: folder written by `save_pretrained`.
@@ -120,12 +120,12 @@ def _freeze_untrained(model: Any) -> Any:
 
 
 def encoder_config(folder: Path) -> dict[str, Any]:
-    """Return the settings of the model of a folder, with those that have a default."""
+    """Return all settings of the model in a folder, including defaults."""
     return {**read_config(folder), **load_config(folder)}
 
 
 def load_config(folder: Path) -> dict[str, Any]:
-    """Return the settings of the model of a folder that differ from their defaults."""
+    """Return the settings of the model in a folder that differ from their defaults."""
     settings: dict[str, Any] = _load(_transformers(folder).AutoConfig, folder).to_diff_dict()
     return settings
 
@@ -148,7 +148,7 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load the tokenizer of a folder with transformers."""
+    """Load the tokenizer in a folder with transformers."""
     tokenizer = _load(_transformers(folder).AutoTokenizer, folder)
     largest = max(tokenizer.get_vocab().values(), default=0)
     size = read_config(folder).get("vocab_size")

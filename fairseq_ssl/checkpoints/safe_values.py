@@ -192,7 +192,7 @@ def plain_scalar(dtype: Any, data: Any = None) -> float | int | bool:
 class PlainArray(np.ndarray[Any, Any]):
     """Replacement of numpy.ndarray for unpickling, limited to one dimension and plain dtypes.
 
-    `plain_array` creates it, and its state has the numbers.
+    `plain_array` creates it, and its state contains the numbers.
     """
 
     def __new__(cls, *_: Any, **__: Any) -> PlainArray:
@@ -200,13 +200,13 @@ class PlainArray(np.ndarray[Any, Any]):
         raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array.")
 
     def __setstate__(self, state: Any) -> None:
-        """Set the numbers. Raise UnpicklingError unless the bytes are those of a vector."""
+        """Set the numbers. Raise UnpicklingError unless the bytes store a vector."""
         kinds = (int, tuple, PlainDtype, bool, bytes)
         if type(state) is not tuple or tuple(map(type, state)) != kinds:
             raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array state.")
         version, shape, dtype, is_fortran, data = state
         if (version, is_fortran) != (1, False) or shape != (len(data) // dtype.size,):
-            raise pickle.UnpicklingError("The checkpoint has a numpy array with dimensions.")
+            raise pickle.UnpicklingError("The checkpoint has a numpy array that is not a vector.")
         if len(data) % dtype.size:
             raise pickle.UnpicklingError("The checkpoint has a numpy array of the wrong size.")
         kind = np.dtype(dtype.order + dtype.code)

@@ -23,14 +23,16 @@ LAST_PATTERN = re.compile(r"checkpoint_last\.pt")
 
 @dataclass(frozen=True)
 class CheckpointSelection:
-    """Number and kind of the checkpoints of a run to average. By default, all are named."""
+    """Number and kind of the checkpoints to average. By default, all of them are named."""
 
-    last: int | None = option(None, "number of last checkpoints", low=1)
-    best: int | None = option(None, "number of checkpoints with the best validation scores", low=1)
+    last: int | None = option(None, "number of last checkpoints to average", low=1)
+    best: int | None = option(
+        None, "number of checkpoints to average, those with the best validation scores", low=1
+    )
     by: str | None = option(
         None,
-        "for last: checkpoints saved after epochs (checkpointN.pt) or after updates "
-        "(checkpoint_E_N.pt)",
+        "kind of last checkpoints: saved after each epoch (checkpointN.pt), or after a number of "
+        "updates (checkpoint_E_N.pt)",
         choices=tuple(PATTERNS),
         usual="epoch",
     )
@@ -43,10 +45,10 @@ class CheckpointSelection:
     def paths(self, inputs: Sequence[str | Path]) -> list[Path]:
         """Return the selected checkpoints of a folder, or `inputs`.
 
-        The last checkpoints are sorted by number, the best ones by score, the best one last.
-        Checkpoints store the scores, and whether higher is better. Checkpoints whose score is not a
-        number are not used. Copies of the same update, such as checkpoint_best.pt, are used only
-        once.
+        The last checkpoints are sorted by number. The best checkpoints are sorted by the score that
+        they store, from worst to best. Checkpoints also store whether higher scores are better.
+        Checkpoints whose score is not a number are not used. Copies of the same update, such as
+        checkpoint_best.pt, are used only once.
 
         Args:
             inputs: the folder of a run, or checkpoints.
@@ -54,7 +56,7 @@ class CheckpointSelection:
         paths = path_list(inputs)
         if self.last or self.best:
             if len(paths) != 1:
-                raise UsageError("`last` and `best` need one folder.")
+                raise UsageError("`last` and `best` need one folder. Pass the folder of the run.")
             return self._last(paths[0]) if self.last else self._best(paths[0])
         for path in paths:
             if path.is_dir():
@@ -67,9 +69,9 @@ class CheckpointSelection:
         if len(paths) < count:
             other = next(kind for kind in PATTERNS if kind != by)
             number = len(_numbered_checkpoints(folder, other))
-            hint = f" There are {number} by {other}: set `by`." if number else ""
+            hint = f" There are {number} saved by {other}: set `by`." if number else ""
             raise DataError(
-                f"{folder} has {len(paths)} checkpoints saved by {by}. Expected {count}.{hint}"
+                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected {count}.{hint}"
             )
         return paths[-count:]
 

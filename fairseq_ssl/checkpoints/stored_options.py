@@ -87,7 +87,7 @@ REMOVED: dict[str, Any] = {
     "imitator_separate_embeddings": False,
     "lm_adaptive_cutoffs": "2000,10000",
 }
-"""Options of version 0.2 that are gone, with the only value with which a model is the same."""
+"""Options that only version 0.2 has, with the only value that this version supports."""
 
 UNUSED = _names("""
     adversarial_weight adversarial_xi bytenet_decoder_norm bytenet_init edit_detection_weight
@@ -95,7 +95,7 @@ UNUSED = _names("""
     reconstruction_max_len reconstruction_renormalize reconstruction_search
     reconstruction_target_weight reconstruction_weighting recurrent_keep_denormals
 """)
-"""Options of version 0.2 that are gone and that trained models do not depend on."""
+"""Options that only version 0.2 has and that do not affect trained models."""
 
 NAME = re.compile(r"[\w.,:+@-]*")
 MAX_DEPTH = 20

@@ -70,8 +70,8 @@ def _check_supported(model: Any) -> None:
     else:
         return
     raise DataError(
-        f"The model {problem}, which a token classifier of transformers cannot do. Expected an "
-        "unfactorized edit tagger of words. Other models can be converted to ONNX."
+        f"The model {problem}, which token classifiers of transformers do not support. Expected an "
+        "unfactorized word-level edit tagger. Convert other models to ONNX."
     )
 
 
@@ -101,7 +101,7 @@ def _config(model: Any, task: Any) -> dict[str, Any]:
 
 
 def _encoder(model: Any, config: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the names and the weights of the encoder of transformers."""
+    """Yield the names and the weights of the encoder, as transformers names them."""
     encoder = model.encoder
     if hasattr(encoder, "model"):  # an encoder of transformers
         yield from encoder.model.state_dict().items()
@@ -134,12 +134,12 @@ def _load(built: Any, state: Mapping[str, Tensor]) -> None:
     if head != {f"{HEAD}.weight", f"{HEAD}.bias"}:
         kind = built.config.model_type
         raise DataError(
-            f"The token classifier of {kind!r} in transformers has other layers than the edit "
-            "tagger, so it cannot be exported to this format. It can be converted to ONNX."
+            f"The token classifier of {kind!r} in transformers has a different head than the edit "
+            "tagger, so it cannot be exported to this format. Convert it to ONNX."
         )
     missing, _ = built.load_state_dict(state, strict=False)
     if missing:
-        raise DataError(f"The encoder of the checkpoint has no weight {missing[0]}.")
+        raise DataError(f"The encoder of the checkpoint lacks the weight {missing[0]}.")
 
 
 def _tokenizer(text: str) -> Any:

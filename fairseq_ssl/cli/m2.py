@@ -34,47 +34,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "to-text", "write sentences and corrected sentences as parallel text", _text
     )
     options.add_files(subcommand, file=M2_FILE)
-    options.add_output(
-        subcommand, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX"
-    )
+    options.add_output(subcommand, "prefix of the outputs, PREFIX.src and PREFIX.trg", "PREFIX")
     subcommand.add_argument(
         "--annotator",
         type=lambda word: None if word == "all" else options.integer(0)(word),
         default=0,
         metavar="N",
-        help="id of the annotator, 0 or more; all: every annotator, N into PREFIX.trg.N (default: "
-        "0)",
+        help="id of the annotator, 0 or more; all: write the text of each annotator N to "
+        "PREFIX.trg.N (default: 0)",
     )
     subcommand.add_argument(
         "--drop-overlaps",
         action="store_true",
-        help="drop an edit that overlaps an earlier one (default: an error)",
+        help="drop edits that overlap an earlier edit (default: stop with an error)",
     )
     subcommand.add_argument(
         "--types",
         type=lambda words: words.split(","),
         default=[],
         metavar="TYPE,...",
-        help="types of edits to apply: full as R:VERB:SVA, without operation as VERB:SVA, or "
-        "operations as R; * matches any text, as in VERB*",
+        help="types of edits to apply, separated by commas: full (R:VERB:SVA), without the "
+        "operation (VERB:SVA), or only the operation (R); * matches any text, as in VERB*",
     )
     subcommand = subcommands.add(
-        "from-text", "extract the edits of corrected text by ERRANT", _from_text
+        "from-text", "extract the edits of corrected text with ERRANT", _from_text
     )
     options.add_files(
-        subcommand, source="tokenized text, one sentence a line; empty lines are dropped"
+        subcommand, source="tokenized text, one sentence per line; empty lines are dropped"
     )
-    what = "corrected text, line by line; several files are several annotators"
+    what = "corrected text, line by line; one file for each annotator"
     options.add_texts(subcommand, "reference", what)
-    options.add_output_or_stdout(subcommand, "M2 file; .gz or .zst by suffix")
-    add_pipeline(subcommand, "use a blank pipeline: no types by ERRANT")
+    options.add_output_or_stdout(subcommand, f"M2 file {options.FORMATS}")
+    add_pipeline(subcommand, "use a blank pipeline; edits then have no types")
     options.add_line_jobs(subcommand)
     subcommand = subcommands.add(
         "merge", "join the annotators of files with the same sentences", _merge
     )
     options.add_path(subcommand, "files", "M2 files, two or more", nargs="+")
     options.add_output_or_stdout(
-        subcommand, "M2 file; annotators are numbered from 0 in this order"
+        subcommand, "M2 file; annotators are numbered from 0 in the order of the files"
     )
     subcommand = subcommands.add(
         "stats", "count sentences, tokens and edits by annotator and type", _stats

@@ -30,18 +30,21 @@ DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "ctranslate2": CTranslate2Decoder,
 }
 BLOCK_KIB = {"cpu": 64, "cuda": 1024}
-"""Size in KiB, by device, of the blocks of text that are sorted by length and translated at a time.
+"""Size in KiB, by device, of the blocks of text that are sorted by length and translated together.
 
 Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU.
 """
 PART_BLOCKS = 16
-"""Default size of the input of a part in blocks."""
+"""Default size of the input of a part, in blocks."""
 FILE_SEED, FILE_IDS = 2_654_435_761, 2**40
-"""Differences of the seeds, and of the ids of sentences, of two consecutive files of a text."""
+"""Differences between the seeds, and the sentence ids, of two consecutive files of a text."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
-"""Search options in all signatures."""
+"""Search options that every signature contains."""
 UNSIGNED = ("model", "data_dir", "fluency_boost_lm", "fluency_boost_data", "device", "threads")
-"""Fields of `DecodingConfig` that have a digest or do not change the translations."""
+"""Fields of `DecodingConfig` that signatures omit.
+
+Signatures contain digests of the files instead. The other fields do not affect the translations.
+"""
 _DECODING = Lock()
 """Held by a thread that decodes with fairseq or samples. Random seeds belong to the process."""
 
@@ -51,7 +54,7 @@ TRANSLATION_COUNTS = (
     *("lines", "blank", "too_long", "undecodable", "failed"),
     *("pairs", "read", "written"),
 )
-"""Counts of a block, of lines unless noted: `read` and `written` count tokens."""
+"""Counts of a block. `read` and `written` count tokens, and the others count lines."""
 
 
 @dataclass(frozen=True)
@@ -261,11 +264,11 @@ def back_translate_file(
 ) -> BackTranslationSummary | None:
     """Translate a text. Return None if this run does not complete the output.
 
-    The translations do not depend on the executor, on parts and on shards. An interrupted run
+    The translations do not depend on the executor, the parts and the shards. An interrupted run
     resumes.
 
     Args:
-        source: text in the model's source language. None: stdin.
+        source: text in the model's source language (None: stdin).
         output: translations: a file, a folder of parts, or a binary stream.
         config: the model and its search options.
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures and searches.
@@ -274,7 +277,7 @@ def back_translate_file(
         executor: executor of the translation (default: this process). For the engine ``fairseq``,
             its processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace existing outputs.
-        progress: called with the number of lines translated.
+        progress: creates the progress report, which gets the number of translated lines.
     """
     check_choice("engine", engine, DECODERS)
     if source_output is not None and hasattr(output, "write"):

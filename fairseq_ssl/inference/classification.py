@@ -45,9 +45,9 @@ from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 logger = logging.getLogger(__name__)
 BLOCK = 4096
-"""Number of lines that are read, sorted by length and written at a time."""
+"""Number of lines that are read, sorted by length and written together."""
 PART_SIZE = 2**15
-"""Default number of lines of a part of teacher labels. Readers keep all parts open."""
+"""Default number of lines per part of teacher labels. Readers keep all parts open."""
 SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
@@ -134,7 +134,7 @@ class TextClassifierPipeline:
             raise UsageError("`windows` needs a model with imitators.")
 
     def split(self, name: str) -> TwoViewDataset:
-        """Return the texts of a split of the data folder, in the order of the split."""
+        """Return the texts of a split, in their order in the data folder."""
         try:
             dataset: TwoViewDataset = self.task.unlabeled(name, self._views())
         except FairseqSslError:
@@ -156,7 +156,7 @@ class TextClassifierPipeline:
 
     def _read_error(self, error: Exception | str) -> DataError:
         return DataError(
-            f"{self.folder} has damaged files of texts: {error} Run `fairseq-ssl classify prepare` "
+            f"{self.folder} contains damaged files: {error} Run `fairseq-ssl classify prepare` "
             "again."
         )
 
@@ -231,11 +231,14 @@ class TextClassifierPipeline:
         settings: dict[str, Any] = content if isinstance(content, dict) else {}
         if not all(isinstance(settings.get(key), kind) for key, kind in SETTINGS.items()):
             raise DataError(
-                f"{path} does not have the tokenization settings of a data folder of "
+                f"{path} contains no tokenization settings. Expected a data folder created by "
                 "`fairseq-ssl classify prepare`."
             )
         if settings.get("drop_unknown"):  # written by version 0.2
-            raise DataError(f"{path} has the setting drop_unknown, which is no longer supported.")
+            raise DataError(
+                f"{path} contains the setting drop_unknown, which is no longer supported. Run "
+                "`fairseq-ssl classify prepare` and the training again."
+            )
         return settings
 
     def _batches(
@@ -300,7 +303,7 @@ class TextClassifierPipeline:
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return the decrease of log p(first) - log p(second) without each window [windows].
+    """Return the decrease of log p(first) - log p(second) if a window is removed [windows].
 
     p is the mean of the probabilities of all windows of a text. A text with one window has a
     uniform distribution without it.
@@ -327,7 +330,7 @@ class LabelSummary:
     signature: Signature
     path: Path
     lines: int
-    """Number of lines that this run labeled, or that an interrupted run labeled before it."""
+    """Number of lines that this run, and interrupted runs before it, labeled."""
 
 
 def label_split(
@@ -352,8 +355,8 @@ def label_split(
     Args:
         model: checkpoint of an expert, alone or with imitators.
         data: data folder with the dictionaries of the training, and the split.
-        output: folder for the folder ``SPLIT.npy``, whose parts have probabilities in half
-            precision [lines, classes].
+        output: folder in which to write the folder ``SPLIT.npy``. Its parts contain probabilities
+            in half precision [lines, classes].
         split: split of the data folder.
         device: ``cpu``, or ``cuda`` for one GPU per process.
         threads: CPU threads of each process (None: 1 in worker processes, otherwise torch's).
@@ -363,7 +366,7 @@ def label_split(
         executor: executor of the parts (default: this process). Its processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
-        progress: called with the number of lines labeled.
+        progress: creates the progress report, which gets the number of labeled lines.
     """
     parts = PartFolder(Path(output) / f"{split}.npy", shard, part_size)
     folder = Path(parts.path)
@@ -470,7 +473,7 @@ def predict_lines(
 def predict_split(
     classifier: TextClassifierPipeline, split: str, *, windows: int = 0
 ) -> Iterator[str]:
-    """Yield a line for each text of a split of the data folder, in the form of `predict_lines`."""
+    """Yield a line for each text of a split of the data folder, as in `predict_lines`."""
     dataset = classifier.split(split)
     for first in range(0, len(dataset), BLOCK):
         count = min(BLOCK, len(dataset) - first)

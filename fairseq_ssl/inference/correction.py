@@ -1,4 +1,4 @@
-"""Correction of text by edit taggers: `Corrector` for lines, `correct_file` for files."""
+"""Correction of text with edit taggers: `Corrector` for lines, `correct_file` for files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ BLOCK_KIB = 64
 
 
 def model_format(path: Path) -> str:
-    """Return the format of a model, by its files."""
+    """Return the format of a model, which its files show."""
     if is_onnx_folder(path):
         return ONNX
     is_gector = path.suffix == ".th" or (path / "config.json").is_file() or any(path.glob("*.th"))
@@ -73,7 +73,7 @@ class CorrectionConfig(CorrectionSearch):
     )
     data_dir: str | Path | None = option(
         None,
-        "folder with the dictionaries of the model; not needed for models on words",
+        "folder with the dictionaries of the model; not needed for word-level models",
         metavar="DIR",
     )
     weights: tuple[float, ...] = option(
@@ -85,8 +85,8 @@ class CorrectionConfig(CorrectionSearch):
     )
     encoder: str | Path | None = option(
         None,
-        "for a GECToR model: folder of the encoder with which it was trained",
-        usual="a public encoder, by its name in the model",
+        "folder of the encoder with which a GECToR model was trained",
+        usual="the public encoder that the model names",
         metavar="DIR",
     )
     device: str = "cpu"
@@ -96,24 +96,22 @@ class CorrectionConfig(CorrectionSearch):
     per core)."""
     tokenizer: str | None = option(
         None,
-        "tokenizer of raw text, as in the training data; english: nearly the tokens of spaCy's "
-        "English tokenizer, without spaCy; none: each line is a sentence of tokens separated by "
-        "spaces",
+        "tokenizer of raw text, the same as for the training data; english: nearly the same tokens "
+        "as spaCy, without spaCy; none: each line is a sentence of tokens separated by spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
         usual="spacy; for models in ONNX format english, or moses for other languages",
     )
     language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
     spelling: str | Path | None = option(
         None,
-        "correct the spelling and capitals of English text first, with this output of spelling "
-        "count",
+        "output of spelling count, with which spelling and capitals are corrected first (English)",
     )
-    batch_size: int = option(64, "sentences in a batch", low=1)
+    batch_size: int = option(64, "number of sentences per batch", low=1)
     explain: bool = option(
         False, "extract the edits with ERRANT, and show their types and probabilities"
     )
     spacy_model: str = option(
-        SPACY_MODEL, "for explain: name or folder of a spaCy pipeline", metavar="NAME"
+        SPACY_MODEL, "spaCy pipeline that explains edits: name or folder", metavar="NAME"
     )
 
     def __post_init__(self) -> None:
@@ -149,7 +147,7 @@ class CorrectionConfig(CorrectionSearch):
 
     @property
     def search(self) -> CorrectionSearch:
-        """Options of the choice of edits, with those of the first model in place of None."""
+        """Options for choosing edits. The options of the first model replace None."""
         first = Path(self.models[0])
         if self.format == ONNX:
             return self.or_else(read_onnx_config(first).search)
@@ -173,7 +171,7 @@ class Edit:
     target: str
     """The new tokens, separated by spaces."""
     probability: float
-    """Lowest probability of the edits of all rounds that made this correction. 1 for spelling."""
+    """Lowest probability of the edits that made this correction, in all rounds; 1 for spelling."""
     type: str | None = None
     """ERRANT's type, such as R:VERB:SVA, if `CorrectionConfig.explain` is set."""
 
@@ -238,9 +236,9 @@ class Corrector(loading.ConfiguredModel):
         return list(self._rounds.engine.models)
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
-        """Correct lines. The lines may have several sentences.
+        """Correct lines, each of one or more sentences.
 
-        Spaces and quotes around unedited words stay as they are.
+        Spaces and quotes around unedited words are preserved.
         """
         lines = line_list(lines, "the text")
         sentences = [self._segment(line) for line in lines]
@@ -317,7 +315,8 @@ def change_probabilities(
 ) -> list[float]:
     """Return the lowest probability of the edits that made each change, 1 for spelling.
 
-    An edit that touches no change made a duplicate next to it, whose place in `changes` can differ.
+    An edit outside of all changes made a change next to it: if a token is repeated, the position of
+    the change is ambiguous.
 
     Args:
         source: tokens.
@@ -382,7 +381,7 @@ class LineFormat:
     """Mark the edits of a ``diff`` in color, for a terminal."""
 
     def __call__(self, line: CorrectedLine) -> str:
-        """Return the line, which has several lines if its edits are explained."""
+        """Return the formatted line, followed by a line for each explained edit."""
         if self.kind == "json":
             return json.dumps(line.as_json(), ensure_ascii=False)
         text = self._marked(line) if self.kind == "diff" else line.text
@@ -435,7 +434,7 @@ class BlockCorrector:
         return BlockResult((output,), counts)
 
     def _correct(self, block: Block, lines: Sequence[str], first: int = 0) -> list[CorrectedLine]:
-        """Correct lines of a block from the index `first`. An error has the place of its line."""
+        """Correct lines of a block from the index `first`. An error names its line in the file."""
         corrector = _corrector(self.config, worker_number(), self.files)
         try:
             return corrector.correct(lines)
@@ -479,11 +478,11 @@ def correct_file(
 ) -> CorrectionSummary | None:
     """Correct a text. Return None if this run does not complete the output.
 
-    The corrections do not depend on the executor, on parts and on shards. An interrupted run
+    The corrections do not depend on the executor, the parts and the shards. An interrupted run
     resumes.
 
     Args:
-        source: text. None: stdin.
+        source: text (None: stdin).
         output: corrected lines: a file, a folder of parts, or a binary stream.
         config: the models and how they correct text.
         format_line: picklable function that formats a corrected line.
@@ -491,7 +490,7 @@ def correct_file(
         executor: executor of the correction (default: this process). Its processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
-        progress: called with the number of lines corrected.
+        progress: creates the progress report, which gets the number of corrected lines.
     """
     corpus, outputs = Corpus((optional_path(source),), BLOCK_KIB * 1024), Outputs.of(output)
     if config.format == FAIRSEQ:

@@ -30,7 +30,7 @@ from fairseq_ssl.io.text_files import require_file
 from fairseq_ssl.signature import Signature
 
 MODEL_FILE = "model.bin"
-"""File with the weights in the folder of a CTranslate2 model."""
+"""Name of the file with the weights in a CTranslate2 model folder."""
 FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 """Search options that CTranslate2 does not support."""
 
@@ -124,8 +124,8 @@ class CTranslate2Decoder:
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
         """Return the hypotheses of each sentence.
 
-        Sentences that are too long for the model have None. The halves of a batch that does not fit
-        are decoded separately.
+        The result is None for sentences that are too long for the model. A batch that does not fit
+        into memory is decoded in halves.
 
         Args:
             sentences: tokens of each sentence.
@@ -374,16 +374,16 @@ def fairseq_config(config: DecodingConfig) -> Any:
         problem = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
         given = " ".join([*option_words(_own_options(config)), *config.fairseq_options])
         raise UsageError(
-            f"The task of {config.model[0]} rejects the options {given}. Expected its options of "
-            f"fairseq-interactive and their values. {problem}"
+            f"The task of {config.model[0]} rejects the options {given}. Expected valid options of "
+            f"fairseq-interactive. {problem}"
         ) from None
     assert isinstance(parsed, Namespace)
     defaults = {name: parser.get_default(name) for name in NOT_SUPPORTED}
     for name, default in (defaults | {"nbest": config.nbest}).items():
         if getattr(parsed, name) != default:
             raise UsageError(
-                f"`fairseq_options` has --{name.replace('_', '-')}, which is not supported. Use "
-                "fairseq-interactive."
+                f"`fairseq_options` contains --{name.replace('_', '-')}, which is not supported. "
+                "Use fairseq-interactive."
             )
     return convert_namespace_to_omegaconf(parsed)
 

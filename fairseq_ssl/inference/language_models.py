@@ -44,7 +44,7 @@ def slor(
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
 
-def penalised(log_probabilities: LogProbabilities, lengths: LogProbabilities) -> LogProbabilities:
+def penalized(log_probabilities: LogProbabilities, lengths: LogProbabilities) -> LogProbabilities:
     """Return PenLP: log P / ((5 + length) / (5 + 1)) ** 0.8 (Lau et al., 2020)."""
     return log_probabilities / ((5.0 + lengths) / (5.0 + 1.0)) ** PENALTY
 
@@ -140,7 +140,7 @@ class FolderModels:
         )
 
     def rows(self, sentences: Sequence[list[str]]) -> list[list[int]]:
-        """Return the ids of each sentence, joined at spaces and segmented by the tokenizer."""
+        """Join the tokens of each sentence with spaces, tokenize the text and return the ids."""
         if not sentences:
             return []
         texts = [" ".join(sentence) for sentence in sentences]
@@ -287,7 +287,7 @@ class MaskedModelScorer:
         sums = np.zeros(len(rows))
         for sentences, values in self._token_scores(rows):
             np.add.at(sums, sentences, values)
-        values = by_length(sums, lengths), penalised(sums, lengths)
+        values = by_length(sums, lengths), penalized(sums, lengths)
         return _scored(values, lengths, unknown, cut)
 
     def _token_scores(self, rows: list[list[int]]) -> Iterator[tuple[Any, Any]]:
@@ -356,8 +356,8 @@ def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
             counts[dictionary.index(token)] = count
     if not counts.any():
         raise DataError(
-            f"{path} has no token that is in the language model's dictionary. Expected counts of "
-            "the same subwords."
+            f"{path} contains no token of the language model's dictionary. Expected counts of the "
+            "same subwords."
         )
     return counts
 
@@ -372,7 +372,7 @@ def _scored(
 def _truncate(
     rows: list[list[int]], unknown: int, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Return truncated rows, the number of their unknown ids, and of rows that were truncated."""
+    """Return truncated rows, the number of unknown ids in them, and the number of truncations."""
     truncated = [row[:max_length] for row in rows]
     count = sum(row.count(unknown) for row in truncated)
     return truncated, count, sum(len(row) > max_length for row in rows)

@@ -31,7 +31,7 @@ def gpu_count() -> int:
 def torch_device(name: str, worker: int = 0) -> Any:
     """Return a torch device. Raise UsageError if it is not available.
 
-    For ``cuda``, each process, with index `worker` from 0, has a GPU.
+    With ``cuda``, each process gets its own GPU, selected by its index `worker`, from 0.
     """
     import torch
 
@@ -60,13 +60,15 @@ def set_threads(threads: int | None) -> None:
 
 
 def check_weights(weights: Sequence[float], models: int) -> None:
-    """Raise UsageError unless an ensemble of `models` models has equal (empty) or valid weights."""
+    """Raise UsageError for invalid weights of `models` models. Empty stands for equal weights."""
     if weights and len(weights) != models:
         raise UsageError(
-            f"`weights` has length {len(weights)}. Expected a number for each of {models} models."
+            f"`weights` has length {len(weights)}. Expected one weight for each of {models} models."
         )
     if weights and not (min(weights) >= 0 < sum(weights) < math.inf):
-        raise UsageError(f"`weights` is {tuple(weights)}. Expected 0 or more, a sum above 0.")
+        raise UsageError(
+            f"`weights` is {tuple(weights)}. Expected values of 0 or more with a sum above 0."
+        )
 
 
 def require_one_direction(model: Any, path: str | Path) -> None:
@@ -183,7 +185,7 @@ def _prepared(models: Sequence[Any], device: str) -> list[Any]:
 def torch_rounds(
     models: Sequence[Any], task: Any, weights: Sequence[float], search: CorrectionSearch
 ) -> EditRounds:
-    """Return the rounds of edits of the result of `load_taggers` or `load_gector`.
+    """Return the correction rounds for the result of `load_taggers` or `load_gector`.
 
     Args:
         models: the models.
@@ -205,7 +207,7 @@ TASKS = {"language_modeling": LANGUAGE_MODEL, "masked_lm": MASKED_MODEL}
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """The models of an ensemble, with their device and the task that has the dictionaries."""
+    """The models of an ensemble, with their device and a task with their dictionaries."""
 
     models: list[Any]
     task: Any
@@ -233,7 +235,7 @@ class LoadedModels:
 
 
 def check_models(scoring: ScoringConfig) -> dict[str, Any]:
-    """Return the task options that override those of the checkpoints.
+    """Return the task options that override the options in the checkpoints.
 
     Raise UsageError if a model is not of the configured kind.
     """
@@ -250,8 +252,8 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
         kind = TASKS.get(str(name), TRANSLATION)
         if kind != scoring.kind:
             raise UsageError(
-                f"{path} was trained with the task {name}. Expected the kind of model "
-                f"{scoring.kind}, but this is the kind {kind}."
+                f"{path} was trained with the task {name}, so its kind is {kind}. Expected the "
+                f"kind {scoring.kind}."
             )
     if scoring.kind == TRANSLATION:
         data = training_data(states[0], scoring.data_dir, *scoring.languages)
@@ -307,8 +309,8 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
 def max_source_length(models: Iterable[Any]) -> float:
     """Return the maximum length of a source in tokens, including </s>.
 
-    Only translation models with learned positions have a limit. A model of both directions is
-    limited by both.
+    Only translation models with learned positions have a limit. Both encoders of a two-way model
+    limit it.
     """
     from fairseq.models import FairseqEncoderDecoderModel
     from fairseq.modules import LearnedPositionalEmbedding
@@ -324,9 +326,9 @@ def max_source_length(models: Iterable[Any]) -> float:
 
 
 def forget_unknown_words(task: Any) -> None:
-    """Forget the words that are not in the dictionary, to which models that copy assign ids.
+    """Forget the out-of-vocabulary words to which copying models have assigned ids.
 
-    The ids become invalid. Edit taggers are unchanged, because they cache words by id.
+    The ids become invalid. Edit taggers are skipped, because they cache words by id.
     """
     from fairseq_ssl.data.oov_dictionary import OovDictionary
     from fairseq_ssl.tasks.edit_labeling import EditLabelingTask

@@ -49,20 +49,20 @@ def export(
     Call `fairseq_ssl.register` first.
 
     Args:
-        checkpoint: checkpoint of a shape_transformer, of fairseq's Transformer, of a model of two
-            directions, or of an edit_tagger; for ``onnx`` also a GECToR model.
+        checkpoint: checkpoint of a shape_transformer, a fairseq Transformer, a two-way model or an
+            edit_tagger; for ``onnx`` also a GECToR model.
         output: file for ``fairseq`` and ``translation``, otherwise folder.
         to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one of
             two directions, of any architecture; for an edit_tagger ``onnx``, or ``huggingface``
             for a token classifier of transformers.
-        data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. An edit tagger
-            of words does not need it.
-        source_lang: source language. It selects the direction of a model of two directions.
+        data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. A word-level
+            edit tagger does not need it.
+        source_lang: source language. It selects the direction of a two-way model.
         target_lang: target language.
-        encoder: for a GECToR model, the folder of the encoder with which it was trained (default: a
-            public encoder, by its name in the model).
-        quantization: data type of the weights, for ``ctranslate2`` and ``onnx``, which has float32
-            and int8.
+        encoder: folder of the encoder with which a GECToR model was trained (default: the public
+            encoder that the model names).
+        quantization: data type of the weights, for ``ctranslate2`` and ``onnx``, which supports
+            only float32 and int8.
         overwrite: whether to replace an existing output.
     """
     check_choice("to", to, FORMATS)

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 BLOCK_KIB = 256
 """Size in KiB of the blocks of the list that are sorted and scored one at a time."""
 LAST = "last"
-"""Count of the candidates of the last source sentence."""
+"""Name of the count of candidates of the last source sentence."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ def score_nbest_file(
     An interrupted run resumes. Call `fairseq_ssl.register` first.
 
     Args:
-        nbest: n-best list. None: stdin.
+        nbest: n-best list (None: stdin).
         output: list with the scores: a file, a folder of parts, or a binary stream.
         config: models and scoring options.
         source: for translation models, the source sentences, numbered from 0 in the list.
         source_subwords: file or prefix of the subword model of the sources (default: tokens
             separated by spaces).
-        subwords: the same for the candidates.
+        subwords: file or prefix of the subword model of the candidates (default: as above).
         executor: executor of the scoring (default: this process).
         overwrite: whether to replace an existing output.
-        progress: called with the number of candidates scored.
+        progress: creates the progress report, which gets the number of scored candidates.
     """
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
@@ -156,7 +156,7 @@ class _NBestJob(TextJob):
             self._check_tokens()
 
     def check_end(self) -> None:
-        """Check the tokens of a short list, and that it has the last source sentence."""
+        """Check the tokens of a short list, and that it contains the last source sentence."""
         super().check_end()
         self._check_tokens()
         source = self.files["source"]

@@ -34,7 +34,7 @@ from fairseq_ssl.text.spans import Ids, Spans
 from fairseq_ssl.text.word_ids import WordIds
 
 MIN_SHARE = 0.75
-"""Length of the shortest sentence of a group, relative to the longest."""
+"""Min length of a sentence in a group, relative to the longest sentence."""
 MIN_SUBWORDS = 128
 """Number of subwords for which a call of the model is efficient."""
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
@@ -54,7 +54,7 @@ class OnnxTagger:
         Args:
             folder: the folder.
             words: the words, which an ensemble shares.
-            threads: number of threads. 0: one per core.
+            threads: number of threads (0: one per core).
         """
         runtime = import_optional("onnxruntime", "Running an ONNX model", "correct")
         self.folder = folder
@@ -87,7 +87,7 @@ class OnnxTagger:
     def __call__(self, batch: WindowBatch, outputs: Sequence[str]) -> Arrays:
         """Return outputs of the model at the used positions of windows.
 
-        The model runs on sentences of similar lengths at a time, to compute little padding.
+        Sentences of similar lengths are processed together, so that little padding is computed.
         """
         text = batch.text
         if self.subwords is None:
@@ -129,7 +129,7 @@ class OnnxTagger:
         return arrays
 
     def _check_interface(self) -> None:
-        """Check the inputs and outputs, and the sizes of weights by the last id of the encoder."""
+        """Check inputs and outputs. Run the model with the last id to check the weight sizes."""
         inputs = tuple((part.name, part.type) for part in self.session.get_inputs())
         names = {part.name for part in self.session.get_outputs()}
         expected = tuple((name, "tensor(int64)") for name in self.config.inputs)
@@ -193,8 +193,8 @@ def load_onnx_rounds(
     Args:
         folders: folders that `write_onnx` wrote.
         weights: weights of the models, empty for equal weights.
-        search: how edits are chosen, in place of the options of the first model.
-        threads: number of threads. 0: one per core.
+        search: options for choosing edits, which replace the options of the first model.
+        threads: number of threads (0: one per core).
     """
     words = WordIds()
     models = [OnnxTagger(folder, words, threads) for folder in folders]
@@ -210,7 +210,7 @@ def load_onnx_rounds(
 
 
 def _vocabulary(folder: Path, config: OnnxConfig) -> WordIds:
-    """Return the dictionary of a tagger of tokens."""
+    """Return the token dictionary of a tagger that does not read words."""
     try:
         words = WordIds.read(folder / DICTIONARY)
     except DataError as error:

@@ -13,13 +13,13 @@ from fairseq_ssl.options import check, option
 
 TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
 MAX_PENALTY = 20
-"""Maximum exponent of a length. Higher powers exceed the range of floats."""
+"""Max exponent of a length. Higher powers exceed the range of floats."""
 
 NEEDED = {
     **dict.fromkeys(("reverse", "right_to_left", "lenpen"), TRANSLATION),
     "unigrams": LANGUAGE_MODEL,
 }
-"""Kind of model of the options that only one kind has."""
+"""Kind of model that each of these options needs."""
 
 TokenPair = tuple[list[str], list[str]]
 """Tokens of a source and of its translation. Language models score only the translation."""
@@ -53,16 +53,16 @@ class ScoringConfig:
         False, "the model generates the last token first (default: from the checkpoint)"
     )
     lenpen: float = option(
-        1.0, "for translation models: length penalty, 0 for log P", low=0, high=MAX_PENALTY
+        1.0, "length penalty of translation models, 0 for log P", low=0, high=MAX_PENALTY
     )
     unigrams: str | Path | None = option(
         None,
-        "for SLOR: tokens and counts, one token per line; each count is incremented by one "
+        "token counts for SLOR, one token and its count per line; each count is incremented by one "
         "(default: the dictionary of the language model)",
     )
     max_tokens: int = 4000
     """Maximum number of tokens of a batch, including padding."""
-    fp16: bool = option(False, "half precision, twice as fast on GPUs")
+    fp16: bool = option(False, "use half precision, which is twice as fast on GPUs")
     device: str = "cpu"
     threads: int | None = None
     """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
@@ -110,7 +110,7 @@ class Scorer(Protocol):
 
 
 CHECKED_TOKENS = 200
-"""Number of tokens from which many unknown ones mean that the text is segmented differently."""
+"""Min number of tokens for the check that the text is segmented like the training data."""
 
 
 def check_known_tokens(unknown: int, tokens: int, where: str) -> None:

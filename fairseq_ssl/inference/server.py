@@ -70,7 +70,7 @@ class LineCorrector(Protocol):
 class ServerLimits:
     """Limits of a correction server."""
 
-    max_length: int = option(20_000, "max characters of a request", low=1, high=1_000_000)
+    max_length: int = option(20_000, "max number of characters per request", low=1, high=1_000_000)
     """A line end counts as a character."""
     max_requests: int = 100
     """Max number of requests that are received, wait or are corrected at the same time."""
@@ -81,8 +81,10 @@ class ServerLimits:
     batch_seconds: float = 600.0
     """Max duration of a batch in seconds. After that, the health check fails."""
     client_seconds: float = 20.0
-    """Max number of seconds in which a client sends a request, or reads nothing of the answer. Its
-    connection is closed at the latest after twice the time."""
+    """Max time in seconds for a client to send a request, and between two reads of the answer.
+
+    A slower connection is closed after at most twice this time.
+    """
 
     def __post_init__(self) -> None:
         check(self)
@@ -137,7 +139,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
 
 
 def _connection_class(limits: ServerLimits) -> Any:
-    """Return uvicorn's class of a connection with limits of their number and of slow clients.
+    """Return uvicorn's connection class with limits for the number of connections and their time.
 
     uvicorn itself keeps a connection until its client has sent a complete request or closes it.
     """
@@ -170,7 +172,7 @@ def _connection_class(limits: ServerLimits) -> Any:
 def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None) -> Starlette:
     """Return a Starlette application that corrects text. It stores and logs no text.
 
-    It has ``POST /correct``, ``GET /healthz``, ``GET /metrics`` and the page ``GET /``.
+    It serves ``POST /correct``, ``GET /healthz``, ``GET /metrics`` and the page ``GET /``.
     """
     import_optional("starlette", PURPOSE, EXTRA)
     from starlette.applications import Starlette
@@ -204,7 +206,7 @@ def _page_policy(page: str) -> str:
 
 
 class _RequestError(Exception):
-    """A status and a message that answer a request."""
+    """Error with the status and the message that answer a request."""
 
 
 class _Endpoints:
@@ -372,7 +374,7 @@ class RequestBatcher:
         self.start = None
 
     def _next_batch(self) -> list[_Part]:
-        """Remove parts that fit into a batch from the queue, and parts without a client."""
+        """Take the next parts that fit into a batch. Drop parts whose client has disconnected."""
         batch: list[_Part] = []
         size = 0
         while self._waiting and size + len(self._waiting[0][0]) <= self._max_lines:
@@ -383,7 +385,7 @@ class RequestBatcher:
         return batch
 
     def _correct_batch(self, batch: Sequence[_Part]) -> list[list[CorrectedLine] | _RequestError]:
-        """Return the corrected lines of each part. Parts that fail together are corrected alone."""
+        """Return the corrected lines of each part. If a batch fails, correct each part alone."""
         try:
             results = iter(self._compute([line for lines, _ in batch for line in lines]))
             return [list(islice(results, len(lines))) for lines, _ in batch]

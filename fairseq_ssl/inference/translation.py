@@ -22,12 +22,12 @@ NEEDED = {
     "sampling_topk": "sampling",
     "fluency_boost_data": "fluency_boost_lm",
 }
-"""Options of `DecodingConfig` without effect unless a second option is set."""
+"""Options of `DecodingConfig` that have no effect unless a second option is set."""
 
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """A translation model and its search options, in the names of fairseq-generate.
+    """A translation model and its search options, named as in fairseq-generate.
 
     >>> DecodingConfig(("model.pt",), beam=2, nbest=3)
     Traceback (most recent call last):
@@ -37,8 +37,8 @@ class DecodingConfig:
 
     model: tuple[str | Path, ...] = option(
         MISSING,
-        "translation model, several for an ensemble; for ctranslate2 a checkpoint, which is "
-        "converted once to a folder next to it, or the folder of a CTranslate2 model",
+        "translation model, or several for an ensemble; for ctranslate2, a CTranslate2 model "
+        "folder, or a checkpoint, which is converted once to a folder next to it",
         metavar="CHECKPOINT",
         nargs="+",
     )
@@ -49,14 +49,14 @@ class DecodingConfig:
     target_lang: str | None = None
     beam: int = option(6, "beam size", low=1)
     lenpen: float = option(1.0, "length penalty", low=-MAX_PENALTY, high=MAX_PENALTY)
-    nbest: int = option(1, "hypotheses for each line", low=1)
-    sampling: bool = option(False, "sample each token instead of a beam search")
+    nbest: int = option(1, "number of hypotheses per line", low=1)
+    sampling: bool = option(False, "sample tokens instead of using beam search")
     sampling_topk: int = option(
-        0, "for sampling: draw from the N most probable tokens, from all if 0", low=0
+        0, "number of most probable tokens to sample from, all tokens if 0", low=0
     )
     max_source_tokens: int = option(
         250,
-        "max source length in tokens; longer lines have empty translations",
+        "max source length in tokens; longer lines get empty translations",
         low=1,
         high=MAX_SOURCE_TOKENS,
     )
@@ -66,16 +66,16 @@ class DecodingConfig:
     """Maximum number of source tokens of a batch, including padding."""
     noisy_beam_beta: float = option(
         0.0,
-        "noise strength of the noisy beam search, beta_random in the thesis, which uses 6; for "
-        "the engine fairseq",
+        "noise strength of noisy beam search, beta_random in Kiyono (2022), where it is 6; only "
+        "for the engine fairseq",
         low=0,
         high=1000,
         metavar="BETA",
     )
     fluency_boost_lm: str | Path | None = option(
         None,
-        "for the engine fairseq: language model for fluency boost; keep only hypotheses that are "
-        "less fluent than the source line by a factor of 1.05 or more",
+        "language model for fluency boost, which keeps only hypotheses that are less fluent than "
+        "the source line by a factor of 1.05 or more; only for the engine fairseq",
         metavar="CHECKPOINT",
     )
     fluency_boost_data: str | Path | None = option(
@@ -83,14 +83,14 @@ class DecodingConfig:
     )
     fairseq_options: tuple[str, ...] = option(
         (),
-        "for the engine fairseq: additional options of fairseq-generate, in quotes",
+        "further options of fairseq-generate, in quotes; only for the engine fairseq",
         parse=shlex.split,
         metavar="'...'",
     )
     compute_type: str = option(
         "float32",
-        "data type of the computation: int8 for CPUs, float16 or int8_float16 for GPUs; float32 or "
-        "float16 for the engine fairseq",
+        "data type of the computation, such as int8 on a CPU, float16 or int8_float16 on a GPU; "
+        "the engine fairseq supports only float32 and float16",
         choices=QUANTIZATIONS,
     )
     device: str = "cpu"
