@@ -51,7 +51,7 @@ def read(path: Path) -> list[str]:
 
 
 def last_loss(folder: Path) -> list[float]:
-    """Return the last validation loss in the log of a training, base 2, if there is one."""
+    """Return the last validation loss in the log of a training run, base 2, if there is one."""
     log = folder / "train.log"
     found = LOSS.findall(log.read_text("utf-8")) if log.exists() else []
     return [float(loss) for loss in found[-1:]]

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
 # Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
-# the defaults. Tables and sections refer to the thesis, chapter 4.
+# the defaults. Tables and sections refer to Kiyono (2022), chapter 4.
 #
 # SCALE     tiny   toy sentences: a smoke test of all steps, two minutes on a CPU
 #           small  the output of common/learner_text.sh in DATA_DIR, or other sentences, to which errors are
@@ -150,7 +150,7 @@ case "$SCALE" in
     CONFUSION_LINES="${CONFUSION_LINES:-1400000}"
     gpus 8
     MAX_TOKENS="${MAX_TOKENS:-4000}"
-    BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # not reported in the thesis
+    BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # not reported in Kiyono (2022)
     UPDATE_FREQ="$(divided "$BATCH_TOKENS" GPUS MAX_TOKENS)"
     SIZE=(--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --fp16)
     batch=(--max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ")

@@ -11,7 +11,7 @@
 # KINDS     tagger: PIE; augmented: PIE trained with additional synthetic errors; transformer: the
 #           sequence-to-sequence baseline (not for gec)
 # FLAGS     flags appended to every fairseq-train, which override others
-# TAGGER_FLAGS, TRANSFORMER_FLAGS   the same for the trainings of one kind
+# TAGGER_FLAGS, TRANSFORMER_FLAGS   the same for the training runs of one kind
 # DECODING_FLAGS   flags appended to fairseq-generate with a tagger
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 CHOICES="TASKS FOLDS KINDS SETS GEC_MODELS GEC_ROUNDS"
