@@ -188,8 +188,8 @@ def _table(rows: Sequence[Row]) -> str:
     return (
         '<section aria-labelledby="scores"><h2 id="scores">Scores</h2>'
         '<p class="faint">Correct lines of the test set in percent; reconstruction: correct '
-        "digits. Intervals and p are from paired bootstrap resampling over lines (Koehn, 2004), "
-        "without correction for multiple comparisons.</p>"
+        "digits. Intervals and p are from paired bootstrap resampling over lines or digits (Koehn, "
+        "2004), without correction for multiple comparisons.</p>"
         f"{table_html('Table of scores', header, cells)}"
         "<p>For each method, the page shows lines in which the two outputs differ. Words that only "
         "the output has are <ins>underlined</ins>, and words that only the reference has are "
