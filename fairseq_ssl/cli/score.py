@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
     subcommands = Subcommands(parser, "METRIC", "metrics, in percent")
     subcommand = _add(
-        subcommands, "m2", "F of edits with MaxMatch (Dahlmeier and Ng, 2012), as in m2scorer"
+        subcommands, "m2", "F-score of edits with MaxMatch (Dahlmeier and Ng, 2012), as in m2scorer"
     )
     options.add_path(subcommand, "--gold", GOLD, required=True)
     _add_edit_options(subcommand)
@@ -143,7 +143,7 @@ def _add_edit_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_errant(subcommands: Subcommands) -> None:
-    summary = "F of edits with ERRANT (Bryant et al., 2017), span-based correction"
+    summary = "F-score of edits with ERRANT (Bryant et al., 2017), span-based correction"
     parser = _add(subcommands, "errant", summary)
     options.add_path(
         parser, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"
