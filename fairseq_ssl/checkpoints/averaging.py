@@ -68,8 +68,8 @@ def _read(path: Path, moving: bool) -> State:
         stored = (state.get("extra_state") or {}).get("ema")
         if stored is None:
             raise DataError(
-                f"{path} has no moving average. Expected a checkpoint that was trained with the "
-                "option store_ema."
+                f"{path} contains no moving average. Expected a checkpoint that was trained with "
+                "the option store_ema."
             )
         state["model"] = stored
     check_finite(state["model"], path)

@@ -67,7 +67,7 @@ def inference_config(
     )
     if arch not in ARCH_MODEL_REGISTRY:
         raise DataError(
-            f"The checkpoint has a model of the architecture {arch!r}, which is not registered "
+            f"The checkpoint has the architecture {arch!r}, which is not registered "
             "with fairseq. Expected an architecture of fairseq or of this package."
         )
     config["distributed_training"] |= dict.fromkeys(
@@ -258,7 +258,7 @@ def _stock_architecture(state: State) -> str:
         raise DataError(
             f"A checkpoint of the architecture {arch!r} cannot be exported: fairseq has no "
             f"equivalent architecture. Expected one of {', '.join(STOCK_COUNTERPART)}, or a "
-            "Transformer of fairseq."
+            "fairseq Transformer."
         )
     _check_positions(model_options(state))
     return stock

@@ -72,7 +72,7 @@ def read_checkpoint(path: str | Path) -> State:
     require_file(path, "a checkpoint of fairseq-train, such as checkpoint_best.pt")
     state = load_checkpoint(path, path, mmap=can_map(path))
     if not isinstance(state.get("model"), dict):
-        raise DataError(f"{path} is not a fairseq checkpoint: it has no model.")
+        raise DataError(f"{path} is not a fairseq checkpoint: it contains no model.")
     return state
 
 
@@ -98,7 +98,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
-        raise DataError(f"{path} is not a fairseq checkpoint: it has no model.")
+        raise DataError(f"{path} is not a fairseq checkpoint: it contains no model.")
     try:
         _check_parts(state)
         _check_tensors(state)
@@ -177,7 +177,7 @@ def check_finite(weights: Mapping[str, Tensor], path: str | Path) -> None:
         total = weight.sum(dtype=torch.promote_types(weight.dtype, torch.float32))
         if not total.isfinite() and not weight.isfinite().all():
             raise DataError(
-                f"{path} is not usable: its weight {name} has values that are NaN or infinite. "
+                f"{path} is not usable: its weight {name} contains NaN or infinite values. "
                 "Choose a checkpoint from before the training diverged."
             )
 

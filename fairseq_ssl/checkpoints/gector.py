@@ -322,11 +322,11 @@ def _th_file(path: Path) -> Path | None:
         raise DataError(
             f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
             "fairseq-ssl export --to onnx, or a GECToR model, which has the settings model_id and "
-            "label2id in config.json, or a file .th."
+            "label2id in config.json, or is a .th file."
         )
     files = [path] if path.is_file() else sorted(path.glob("*.th"))
     if len(files) > 1:
-        raise DataError(f"{path} has {len(files)} files .th. Expected one model: pass its file.")
+        raise DataError(f"{path} contains {len(files)} .th files. Pass one of them.")
     return files[0] if files else None
 
 

@@ -58,5 +58,5 @@ def read_json(path: Path, kind: type) -> Any:
     except ValueError:
         raise FormatError(f"{path.name} is not JSON") from None
     if not isinstance(content, kind):
-        raise FormatError(f"{path.name} is not a {kind.__name__} of JSON")
+        raise FormatError(f"{path.name} does not contain a JSON {kind.__name__}")
     return content

@@ -48,7 +48,7 @@ class EncoderFiles:
                 return cls(config, tokenizer)
         except (KeyError, TypeError, ValueError):
             pass
-        raise DataError("The encoder of the checkpoint has no readable config or tokenizer.")
+        raise DataError("The encoder of the checkpoint lacks a valid config or tokenizer.")
 
     def state(self) -> dict[str, str]:
         """Return the config and the tokenizer as JSON strings, to store in a checkpoint."""

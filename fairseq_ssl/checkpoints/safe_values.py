@@ -239,7 +239,9 @@ class PlainNamespace(argparse.Namespace):
         """Set the options. Raise UnpicklingError unless all values are of plain types."""
         is_plain = type(state) is dict and all(map(is_option_name, state))
         if not is_plain or not all(isinstance(value, PLAIN) for value in state.values()):
-            raise pickle.UnpicklingError("A Namespace in the checkpoint has more than options.")
+            raise pickle.UnpicklingError(
+                "A Namespace in the checkpoint contains more than options."
+            )
         vars(self).update(state)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -121,7 +121,9 @@ class CorrectionConfig(CorrectionSearch):
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         loading.check_weights(self.weights, len(self.models))
         if len({model_format(Path(model)) for model in self.models}) > 1:
-            raise UsageError("The models of an ensemble must have the same format.")
+            raise UsageError(
+                "The models of an ensemble must have the same format. Pass models of one format."
+            )
         if self.encoder is not None and self.format != GECTOR:
             raise UsageError("`encoder` is for GECToR models. Remove it.")
         if self.device != "cpu" and self.is_onnx:

@@ -249,7 +249,7 @@ class FairseqDecoder:
         if config.sampling_topk > len(self.task.target_dictionary):
             raise UsageError(
                 f"`sampling_topk` is {config.sampling_topk}, more than the "
-                f"{len(self.task.target_dictionary)} symbols of the dictionary."
+                f"{len(self.task.target_dictionary)} symbols of the dictionary. Decrease it."
             )
 
     gpu_count = staticmethod(gpu_count)
@@ -319,7 +319,7 @@ class FairseqDecoder:
         try:
             self.generator = self.task.build_generator(self.models, config.generation)
         except AssertionError as error:
-            raise UsageError(f"fairseq rejects an option of the search: {error}.") from None
+            raise UsageError(f"fairseq rejects a search option: {error}.") from None
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 
     def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Hypotheses]:

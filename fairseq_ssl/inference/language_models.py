@@ -175,7 +175,7 @@ def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
     folders = [Path(path).is_dir() for path in scoring.models]
     if any(folders) and not all(folders):
         raise UsageError(
-            "Some masked models are folders of transformers and some are checkpoints of fairseq. "
+            "Some masked models are Hugging Face folders and some are fairseq checkpoints. "
             "The models of an ensemble must have the same vocabulary. Score with each kind "
             "separately."
         )

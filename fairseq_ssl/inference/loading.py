@@ -135,7 +135,8 @@ def load_taggers(
     models, _, task = load_models(paths, data=str(data_dir or ""))
     if not isinstance(task, EditLabelingTask):
         raise DataError(
-            f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
+            f"{paths[0]} is not an edit tagger. Expected a model trained with the task "
+            "edit_labeling."
         )
     return _prepared(models, device), task
 

@@ -52,9 +52,9 @@ def export(
         checkpoint: checkpoint of a shape_transformer, a fairseq Transformer, a two-way model or an
             edit_tagger; for ``onnx`` also a GECToR model.
         output: file for ``fairseq`` and ``translation``, otherwise folder.
-        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one of
-            two directions, of any architecture; for an edit_tagger ``onnx``, or ``huggingface``
-            for a token classifier of transformers.
+        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one
+            direction of a two-way model of any architecture; for an edit_tagger ``onnx``, or
+            ``huggingface`` for a token classifier of transformers.
         data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. A word-level
             edit tagger does not need it.
         source_lang: source language. It selects the direction of a two-way model.

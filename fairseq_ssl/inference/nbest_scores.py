@@ -196,7 +196,7 @@ class NBestScorer:
             for name in names:
                 if name in candidate.scores:
                     raise DataError(
-                        f"{block.place(index)} has the score {name!r} already. Choose a "
+                        f"{block.place(index)} already has the score {name!r}. Choose a "
                         "different `name`."
                     )
         pairs = self._pairs(block, candidates)

@@ -36,7 +36,7 @@ class ScoringConfig:
     kind: str
     """``translation``, ``language-model`` or ``masked-model``."""
     models: tuple[str | Path, ...]
-    """One or more checkpoints. Masked models can also be folders of transformers."""
+    """One or more checkpoints. Masked models can also be Hugging Face folders."""
     name: str = option(
         "",
         "name of the score",

@@ -307,7 +307,9 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
         ):
             ends = ["\n"] * (len(lines) - 1) + [""] * bool(lines)
             if any(map(LINE_END.search, lines)):
-                raise _RequestError(400, 'A string of "lines" has several lines. Expected one.')
+                raise _RequestError(
+                    400, 'A string of "lines" contains several lines. Expected one line.'
+                )
         case _:
             expected = 'the string "text" or the list of strings "lines"'
             raise _RequestError(400, f"Expected an object with {expected}.")

@@ -301,7 +301,7 @@ def test_unknown_encoders_and_missing_files_of_th_models(tmp_path: Path) -> None
         read_gector(folder)
     assert read_gector(folder, tmp_path / "encoder").max_length == 40
     shutil.copy(folder / "model.th", folder / "other.th")
-    with pytest.raises(DataError, match=r"2 files \.th"):
+    with pytest.raises(DataError, match=r"2 \.th files"):
         read_labels(folder)
     (folder / "other.th").write_bytes(b"not a model")
     with pytest.raises(DataError, match=r"other\.th"):
