@@ -38,7 +38,7 @@ NOUN = "filter"
 
 @dataclass(frozen=True)
 class FilterSpec:
-    """Name and options of one filter of a chain."""
+    """Name and options of a filter in a chain."""
 
     name: str
     """A name in `FILTERS`, or ``package.module:Class``."""
@@ -55,17 +55,17 @@ FilterRequest: TypeAlias = "str | Sequence[FilterSpec | Filter[Any]]"
 
 @dataclass(frozen=True)
 class FilterChain:
-    """Filters in the order of their application, and the duplicate filter, which comes last."""
+    """Filters in the order in which they are applied. The duplicate filter is the last one."""
 
     names: tuple[str, ...]
     """Specifications of all filters."""
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Digest of the file of each user-defined class, by class name.
+    """Digest of the source file of each user-defined class, by class name.
 
-    The state of an object has no digest. Objects, and classes without a file, have a random word
-    instead, so that their jobs start anew.
+    Filter objects and classes without a source file get a random digest instead, so their jobs
+    never resume: the state of an object is unknown.
     """
 
     @property
@@ -86,8 +86,8 @@ def parse_filters(text: str) -> list[FilterSpec]:
 def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     """Build the filters for text of one or two sides.
 
-    The filter ``duplicates`` is moved to the end, so that it keeps the first of equal rows that
-    passes all other filters. The order of the other filters only affects speed.
+    The filter ``duplicates`` is moved to the end, so it keeps the first of several equal rows that
+    pass all other filters. The order of the other filters only affects speed.
     """
     requested = parse_filters(filters) if isinstance(filters, str) else filters
     built = [(_build_filter(request, sides), request) for request in requested]
@@ -95,8 +95,8 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     duplicates = [rule for rule, _ in built if isinstance(rule, DuplicateFilter)]
     if len(duplicates) > 1:
         raise UsageError(
-            "The filter duplicates is listed twice. Expected it once. Filter in two runs to "
-            "compare twice."
+            "The filter duplicates is listed twice. It can be used once. Filter in two runs to "
+            "drop duplicates twice."
         )
     return FilterChain(
         names=tuple(_name(request) for _, request in built),
@@ -111,12 +111,12 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
 
 
 def describe_filters() -> str:
-    """Return a list of all filters and their options, for a help text."""
+    """List all filters and their options, for a help text."""
     return specs.describe_registry(FILTERS)
 
 
 def filter_class(name: str) -> type[Any]:
-    """Return the class of a filter: one of `FILTERS`, or the imported ``package.module:Class``.
+    """Return a class from `FILTERS`, or import the class ``package.module:Class``.
 
     Only modules on Python's path are imported.
     """
@@ -175,7 +175,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any], is_object: bool) -> str:
-    """Return a digest of the file of a class, or a random word for an object or without a file."""
+    """Return a digest of a class's source file, or a random digest as in `FilterChain.sources`."""
     try:
         source = uuid4().bytes if is_object else Path(inspect.getfile(cls)).read_bytes()
     except (TypeError, OSError):
@@ -189,7 +189,7 @@ def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] 
     if not isinstance(request, FilterSpec):
         raise TypeError(
             f"{request!r} in the list of filters is a {type(request).__name__}. Expected an object "
-            "of a class that extends Filter, or an item of parse_filters."
+            "of a class that extends Filter, or a result of parse_filters."
         )
     cls = filter_class(request.name)
     needs_sides = is_dataclass(cls) and any(known.name == "sides" for known in fields(cls))
@@ -202,13 +202,13 @@ def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] 
 
 
 MAX_DEPTH = 20
-"""Max nesting depth of the YAML. A filter chain has four levels."""
+"""Max nesting depth of a YAML file. A filter chain has four levels."""
 
 
 def read_filters(path: str | Path) -> list[FilterSpec]:
-    """Read a filter chain from the list ``filters`` of a YAML file.
+    """Read a filter chain from the list ``filters`` in a YAML file.
 
-    An item is a filter name or ``{name: {option: value}}``.
+    A list item is a filter name or ``{name: {option: value}}``.
     """
     content = _read_yaml(path)
     if not isinstance(content, dict) or "filters" not in content:
@@ -220,7 +220,8 @@ def read_filters(path: str | Path) -> list[FilterSpec]:
     entries = content["filters"]
     if not isinstance(entries, list) or not entries:
         raise UsageError(
-            f"{path}: 'filters' is not a list. Expected one line per filter, such as '- identical'."
+            f"{path}: 'filters' is not a list. Expected a line for each filter, such as "
+            "'- identical'."
         )
     try:
         return [spec for entry in entries for spec in _parse_entry(entry)]
@@ -266,7 +267,7 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
     cls = filter_class(str(name))
     if options is not None and not isinstance(options, dict):
         raise UsageError(
-            f"{name}: {options!r} are not options. Expected a mapping such as {{max: 100}}."
+            f"{name}: {options!r} is not a mapping of options. Expected, for example, {{max: 100}}."
         )
     yield FilterSpec(
         name, dict(_parse_option(name, cls, *pair) for pair in (options or {}).items())
@@ -274,7 +275,7 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
 
 
 def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str, Value]:
-    """Return the option's name and value. Check the value by the type of the default."""
+    """Return the option's name and value. The value must have the same type as the default."""
     field_name = specs.check_option(NOUN, name, cls, str(key))
     default: Any = options_of(cls)[field_name].default
     if isinstance(default, str) and isinstance(value, list):

@@ -26,7 +26,7 @@ WIDE_SPACES = [
     for character in "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
     + "".join(map(chr, range(0x2000, 0x200B)))
 ]
-"""Whitespace of two or three bytes in UTF-8, padded with a zero byte."""
+"""Whitespace characters of two or three UTF-8 bytes, padded with a zero byte."""
 
 Sizes: TypeAlias = NDArray[np.int64]
 RowScore = TypeVar("RowScore")
@@ -35,10 +35,10 @@ RowScore = TypeVar("RowScore")
 class Filter(ABC, Generic[RowScore]):
     """Base class of filters that score each row independently.
 
-    Subclass it to write your own filter. Specify it as ``package.module:Class``, or pass an
+    Subclass it to write your own filter. Specify the filter as ``package.module:Class``, or pass an
     instance. A dataclass can declare options with `filters.option`. A field ``sides`` is set to the
     number of files. An interrupted run of `filter_files` resumes if its filters are specified by
-    name and their modules have not changed. With instances, it starts anew.
+    name and their modules have not changed. With instances, it starts again from the beginning.
 
     >>> class Question(Filter):
     ...     "Drop pairs in which only one side is a question."
@@ -63,19 +63,19 @@ class Filter(ABC, Generic[RowScore]):
 
 
 class LineSizes:
-    """Sizes of lines, computed from an array of bytes, without a loop over lines.
+    """Line sizes, computed from an array of bytes without a loop over lines.
 
-    Tokens are separated by whitespace, as by `str.split`.
+    Tokens are separated by whitespace, as in `str.split`.
     """
 
     def __init__(self, data: bytes) -> None:
-        """Measure the lines of UTF-8. The newline of the last line is optional."""
+        """Measure UTF-8 lines. The last newline is optional."""
         byte = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
         is_space = (byte == 32) | (byte - np.uint8(9) < 5) | (byte - np.uint8(28) < 4)
         _mark_wide_spaces(byte, is_space)
         spaces = np.flatnonzero(is_space)
         characters = np.cumsum(~is_space & (byte & 0xC0 != 0x80), dtype=np.int32)
-        self._lengths = np.diff(characters[spaces], prepend=0)  # of the token before each space
+        self._lengths = np.diff(characters[spaces], prepend=0)  # of the preceding token
         newlines = np.flatnonzero(byte[spaces] == ord("\n"))
         self._starts = np.concatenate([[0], newlines[:-1] + 1])
 
@@ -90,11 +90,11 @@ class LineSizes:
         return np.add.reduceat(self._lengths > 0, self._starts, dtype=np.int64)
 
     def characters(self) -> Sizes:
-        """Return the number of characters of each line without whitespace."""
+        """Return the number of characters of each line, not counting whitespace."""
         return np.add.reduceat(self._lengths, self._starts)
 
     def longest_token(self) -> Sizes:
-        """Return the number of characters of the longest token of each line."""
+        """Return the number of characters of the longest token in each line."""
         return np.maximum.reduceat(self._lengths, self._starts)
 
 
@@ -111,15 +111,15 @@ def _mark_wide_spaces(byte: NDArray[np.uint8], is_space: NDArray[np.bool_]) -> N
 
 
 class LengthFilter(Filter[Any]):
-    """Base class of filters by the sizes of lines, which score and accept arrays of rows."""
+    """Base class of filters that use line sizes. They score and accept arrays of rows."""
 
     @abstractmethod
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
-        """Return one score per row from the sizes of each side."""
+        """Return one score per row from the line sizes of each side."""
 
     @abstractmethod
     def accept(self, score: Any) -> Any:
-        """Return True to keep a row with this score, for an array of scores an array."""
+        """Return True to keep a row with this score, or an array for an array of scores."""
 
     def score(self, rows: Sequence[Row]) -> Any:
         """Return one score per row, as an array."""
@@ -128,14 +128,14 @@ class LengthFilter(Filter[Any]):
 
 @dataclass(frozen=True)
 class CleanFilter(LengthFilter):
-    """Drop short and long lines, and pairs of unequal length, like Moses' clean-corpus-n.
+    """Drop short and long lines, and pairs of very different lengths, as in clean-corpus-n (Moses).
 
     Tokens are separated by whitespace. All limits are inclusive.
     """
 
     min: int = option(1, "min tokens per side", low=1)
     max: int = option(250, "max tokens per side", low=1)
-    ratio: float = option(3.0, "max ratio of the longer to the shorter side in tokens", low=1)
+    ratio: float = option(3.0, "max ratio of the longer to the shorter side, in tokens", low=1)
     max_word_length: int = option(1000, "max characters per token", low=1)
 
     def __post_init__(self) -> None:
@@ -144,7 +144,7 @@ class CleanFilter(LengthFilter):
             raise UsageError(f"`min` is {self.min}, more than `max` ({self.max}).")
 
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
-        """Return the number of tokens of each side, and the length of the longest token."""
+        """Return the number of tokens on each side, and the length of the longest token."""
         tokens = np.stack([side.tokens() for side in sides], axis=1)
         fields = [("tokens", np.int64, (len(sides),)), ("max_word_length", np.int64)]
         scores = np.empty(len(tokens), fields)
@@ -167,13 +167,13 @@ UNITS = ("tokens", "characters")
 class MaxLengthFilter(LengthFilter):
     """Drop rows with a long side, measured in tokens (English) or in characters (Japanese).
 
-    Limits are inclusive. Whitespace does not count as characters, so that the length of a Japanese
+    Limits are inclusive. Whitespace is not counted as characters, so the length of a Japanese
     sentence does not depend on its word segmentation.
     """
 
-    source: int = option(500, "max length of the source, 0: no limit", low=0)
+    source: int = option(500, "max length of the source; 0: no limit", low=0)
     source_unit: str = option("tokens", "unit of the source length", choices=UNITS)
-    target: int = option(500, "max length of the target, 0: no limit", low=0)
+    target: int = option(500, "max length of the target; 0: no limit", low=0)
     target_unit: str = option("characters", "unit of the target length", choices=UNITS)
 
     def __post_init__(self) -> None:
@@ -199,8 +199,8 @@ class IdenticalFilter(Filter[bool]):
     """Drop pairs with identical sides."""
 
     sides: int
-    ignore_case: bool = option(False, "drop pairs that differ only in case")
-    ignore_spaces: bool = option(False, "drop pairs that differ only in spaces")
+    ignore_case: bool = option(False, "also drop pairs that differ only in case")
+    ignore_spaces: bool = option(False, "also drop pairs that differ only in spaces")
 
     def __post_init__(self) -> None:
         if self.sides < 2:
@@ -224,7 +224,7 @@ BAD_CATEGORIES = {
     "Cc": "control character",
     "Co": "private use character",
 }
-"""Unicode categories of invalid characters, with their names in scores."""
+"""Names, used in scores, of the Unicode categories of invalid characters."""
 
 
 @dataclass(frozen=True)
@@ -232,18 +232,18 @@ class EncodingFilter(Filter[str]):
     """Drop rows with invalid UTF-8, control characters or mojibake.
 
     Control characters include NUL, but not the tab or a carriage return at the end of a line.
-    U+FFFD, private use characters and noncharacters such as U+FFFF are invalid, too. Mojibake is
-    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü, as identified by ftfy.
+    U+FFFD, private use characters and noncharacters such as U+FFFF are also invalid. Mojibake is
+    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü. It is detected with ftfy.
     """
 
-    twice: bool = option(True, "drop UTF-8 decoded as Latin-1 or Windows-1252")
+    twice: bool = option(True, "drop rows with UTF-8 that was decoded as Latin-1 or Windows-1252")
 
     def __post_init__(self) -> None:
         if self.twice:
             import_optional("ftfy", "The filter encoding")  # once, before workers are forked
 
     def score(self, rows: Sequence[Row]) -> list[str]:
-        """Return the first problem of each row, or an empty string."""
+        """Return the first problem in each row, or an empty string."""
         return [next(filter(None, map(self._problem, row)), "") for row in rows]
 
     def accept(self, score: str) -> bool:
@@ -270,7 +270,7 @@ def _bad_character(line: str) -> str:
             return f"not UTF-8: byte 0x{ord(character) - 0xDC00:02x}"
         if category in BAD_CATEGORIES:
             return f"{BAD_CATEGORIES[category]} U+{ord(character):04X}"
-        # Other characters without a category may be emoji of a newer version of Unicode.
+        # Other unassigned characters may be emoji from a newer Unicode version.
         if "\ufdd0" <= character <= "\ufdef" or ord(character) & 0xFFFE == 0xFFFE:
             return f"noncharacter U+{ord(character):04X}"
     return ""
@@ -286,4 +286,4 @@ def _decoded_twice(line: str) -> str:
 
 CONTINUATION = re.escape(bytes(range(0x80, 0xC0)).decode("cp1252", "ignore"))
 TWICE = re.compile(f"[\u00c2-\u00f4][{CONTINUATION}]")
-"""The first two bytes of a character in UTF-8, decoded as Windows-1252: necessary, and fast."""
+"""A fast test before ftfy: the first two UTF-8 bytes of a character, decoded as Windows-1252."""

@@ -1,4 +1,4 @@
-"""Scores and metric counts of n-best candidates as arrays, and the best candidates for weights."""
+"""Arrays with the scores and metric counts of n-best candidates, and weighted selection."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 SCORE_UNITS = 10**6
 """Integer that represents a weight of 1."""
 SCORE_BITS = 52
-"""Max bits of a weighted sum, one less than a double has, so that differences are exact."""
+"""Max bits of a weighted sum. It is one bit less than in a double, so differences are exact."""
 
 MIN_SCORE = 1000
-"""Min rounded value of the median score of a feature. Smaller scores lose too much precision."""
+"""Min rounded median score of a feature. Smaller scores would lose too much precision."""
 
 Weights = NDArray[np.int64]
 """Weights in units of 1 / SCORE_UNITS, [features]."""
@@ -28,14 +28,14 @@ IntegerArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Scores of the candidates of all sentences, rounded to integers and stored as doubles."""
+    """Candidate scores of all sentences, rounded to integers and stored as doubles."""
 
     names: tuple[str, ...]
     """Names of the features."""
     scores: IntegerArray
-    """Scores [sentences, candidates, features]. Lists are padded with their first candidate."""
+    """Scores, [sentences, candidates, features]. Lists are padded with their first candidate."""
     sizes: NDArray[np.intp]
-    """Number of candidates of each sentence."""
+    """Number of candidates for each sentence."""
 
     @classmethod
     def of(
@@ -47,13 +47,13 @@ class Candidates:
         """Collect the scores, scaled and rounded. Raise DataError if a score is missing.
 
         Args:
-            lists: scores of the candidates of each sentence, one or more candidates
-            names: names of the features (default: all scores of the first candidate)
+            lists: scores of the candidates of each sentence, at least one candidate per sentence
+            names: feature names (default: all score names of the first candidate)
             file: name of the list in messages
         """
         features = tuple(lists[0][0] if names is None else names)
         if not features:
-            raise DataError(f"{file}:1 has no score. Expected one or more.")
+            raise DataError(f"{file}:1 contains no score. Expected one or more.")
         block = score_block(lists, features, file, 1)
         sizes = np.array(list(map(len, lists)), np.intp)
         return cls(features, _round_scores(block, features, file), sizes)
@@ -63,7 +63,7 @@ class Candidates:
         return replace(self, scores=self.scores[rows], sizes=self.sizes[rows])
 
     def only(self, names: Sequence[str]) -> Candidates:
-        """Return a copy with only the features `names`, in this order."""
+        """Return a copy with only the features in `names`, in this order."""
         columns = [self.names.index(name) for name in names]
         return replace(self, names=tuple(names), scores=self.scores[:, :, columns])
 
@@ -71,7 +71,7 @@ class Candidates:
 def score_block(
     lists: Sequence[Sequence[Mapping[str, float]]], names: Sequence[str], file: str, first: int
 ) -> NDArray[np.float64]:
-    """Return the scores [sentences, candidates, features], as in `Candidates`, without rounding."""
+    """Return unrounded scores, [sentences, candidates, features], padded as in `Candidates`."""
     block = np.zeros((len(lists), max(map(len, lists)), len(names)))
     line = first
     for number, candidates in enumerate(lists):
@@ -88,7 +88,7 @@ def score_block(
 def whole_weights(weights: Mapping[str, float]) -> Weights:
     """Convert weights to integers from 0 to SCORE_UNITS. At least one weight must be above 0.
 
-    The weights are divided by a power of ten, because it keeps the ties of decimal weights.
+    The weights are divided by a power of ten, which preserves ties between decimal weights.
     """
     values = np.array(list(weights.values()), np.float64)
     digits = min(math.ceil(math.log10(values.max())), sys.float_info.max_10_exp)
@@ -115,7 +115,7 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
 def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
     """Scale all scores by one power of ten and round them, so that weighted sums are exact.
 
-    Raise DataError if the usual scores of a feature are too small for the scale of the largest.
+    Raise DataError if the median score of a feature is too small at this scale.
     """
     sizes = np.abs(block)
     sides = sizes.max((0, 1))
@@ -134,15 +134,15 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
         if 0 < median * scale < MIN_SCORE:
             highest = names[int(sides.argmax())]
             raise DataError(
-                f"{file} has scores {name!r} of about {median:.3g} and {highest!r} "
-                f"up to {largest:.3g}. These ranges are too different to add the scores. Scale or "
-                "limit them."
+                f"In {file}, scores {name!r} are about {median:.3g}, but scores {highest!r} are up "
+                f"to {largest:.3g}. These ranges are too different to add the scores. Scale or "
+                "limit the scores."
             )
     return np.asarray(np.rint(block * scale))
 
 
 def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
-    """Return the index of the best candidate of each sentence. Ties go to the first one.
+    """Return the index of the best candidate of each sentence. The first one wins a tie.
 
     The weighted sums are exact.
     """
@@ -157,19 +157,19 @@ def equal_weights(candidates: Candidates) -> Weights:
 
 @dataclass(frozen=True)
 class CandidateStatistics:
-    """Counts of each candidate from which the corpus metric is computed, such as n-gram matches."""
+    """Counts for each candidate, such as n-gram matches, to compute the corpus metric."""
 
     metric: SumMetric
     counts: SentenceSums
-    """Counts [sentences, candidates, counts], padded in the same way as `Candidates.scores`."""
+    """Counts, [sentences, candidates, counts], padded in the same way as `Candidates.scores`."""
 
     @classmethod
     def of(cls, metric: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
         """Compute the sufficient statistics of all candidates.
 
         Args:
-            metric: corpus metric that sums statistics of sentences
-            lists: texts of the candidates of each sentence
+            metric: corpus metric that sums sentence statistics
+            lists: candidate texts of each sentence
             references: one list of references per annotator
         """
         size = max(map(len, lists))
@@ -179,13 +179,13 @@ class CandidateStatistics:
     def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
         """Return the counts of one candidate per sentence, [sentences, counts].
 
-        `choices` has the index of the candidate of each sentence.
+        `choices` contains the candidate index for each sentence.
         """
         rows: SentenceSums = self.counts[np.arange(len(choices)), choices]
         return rows
 
     def score(self, choices: NDArray[np.intp]) -> float:
-        """Return the corpus score of one candidate per sentence, computed by sacreBLEU."""
+        """Return the corpus score of one candidate per sentence, computed with sacreBLEU."""
         return self.metric.exact(self.chosen(choices).sum(0))
 
     def subset(self, rows: NDArray[np.intp]) -> CandidateStatistics:

@@ -1,10 +1,10 @@
 """Post-ensemble: select the output that is most similar to the outputs of all systems.
 
-The vector of an output is the mean of its word vectors, and the output with the highest mean cosine
-to all outputs is selected: PostCosE (Kobayashi, 2018).
+The vector of an output is the mean of its word vectors. The output with the highest mean cosine
+similarity to all outputs is selected, as in PostCosE (Kobayashi, 2018).
 
-Unknown words are ignored. An output without known words, or with a mean of 0, has similarity 0 to
-all outputs, and is only selected if all outputs are like this. Ties go to the first system.
+Unknown words are ignored. An output without known words, or with a zero vector, has similarity 0 to
+all outputs. It is only selected if all outputs have zero vectors. The first system wins a tie.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairseq_ssl.text.tokenization import LineRewriter
 
 SimilarityArray = NDArray[np.float64]
 TOLERANCE = 1e-9
-"""Max difference of similarities that count as equal. Floating-point sums have rounding errors."""
+"""Max difference of similarities that count as equal, because sums have rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class EnsembleChoice:
     systems: list[int]
     """System index of each selected output."""
     words: int
-    """Number of words in all outputs of sentences for which the systems disagree."""
+    """Number of words in all outputs for sentences on which the systems disagree."""
     known: int
-    """Number of words in `words` that have a vector."""
+    """Number of these words that have a vector."""
 
 
 def post_ensemble(
@@ -52,10 +52,10 @@ def post_ensemble(
     """Select the output of each sentence that is most similar to the outputs of all systems.
 
     Args:
-        outputs: lines or file of each system, two or more systems
-        vectors: word vectors, or a ``.vec``, ``.vec.gz`` or ``.bin`` file of fastText
-        tokenize: tokenizer of sacreBLEU, or ``none`` for tokens separated by spaces
-        progress: called with the number of lines done
+        outputs: lines or file of each system, at least two systems
+        vectors: word vectors, or a fastText file (``.vec``, ``.vec.gz`` or ``.bin``)
+        tokenize: sacreBLEU tokenizer, or ``none`` for tokens separated by spaces
+        progress: called with the number of processed lines
 
     Example:
         >>> from fairseq_ssl.rerank.word_vectors import WordVectors
@@ -65,7 +65,7 @@ def post_ensemble(
         ['cats']
     """
     if len(outputs) < 2:
-        raise UsageError("A post-ensemble needs the outputs of two or more systems.")
+        raise UsageError("A post-ensemble needs at least two systems. Pass more outputs.")
     rows = _read_rows(outputs)
     rewrite = bleu_words(tokenize)
     if isinstance(vectors, str | Path):
@@ -80,7 +80,7 @@ def post_ensemble(
 
 
 def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
-    """Return a tuple per sentence, with the output of each system. Raise DataError if empty."""
+    """Return the outputs of all systems for each sentence. Raise DataError if there are none."""
     labels = [text_label(output, f"output {index}") for index, output in enumerate(outputs)]
     texts = list(map(text_lines, outputs, labels))
     for text, label in zip(texts, labels, strict=True):
@@ -92,7 +92,7 @@ def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
 
 @dataclass
 class MeanVectors:
-    """Function that returns the mean word vector of a text, and counts the words of all texts."""
+    """Computes the mean word vector of a text, and counts the words of all texts."""
 
     vectors: WordVectors
     rewrite: LineRewriter = str
@@ -103,9 +103,9 @@ class MeanVectors:
     """Number of words so far."""
 
     def __call__(self, text: str) -> SimilarityArray:
-        """Return the mean vector of the known words of a text, [dimensions], scaled to norm 1.
+        """Return the mean vector of the known words in a text, [dimensions], scaled to norm 1.
 
-        Return zeros if no word is known or the mean is 0.
+        If no word is known or the mean is 0, the vector is 0.
         """
         rows = list(map(self.vectors.vector, self.rewrite(text).split()))
         known = [row for row in rows if row is not None]
@@ -119,9 +119,9 @@ class MeanVectors:
 
 
 def similarities(directions: SimilarityArray) -> SimilarityArray:
-    """Return the mean cosine of each output to the other outputs.
+    """Return the mean cosine similarity of each output to the other outputs.
 
-    The cosine of an output to itself is left out: it adds the same number to all means.
+    The similarity of an output to itself is omitted: it would increase all means equally.
 
     Args:
         directions: vectors of norm 1 or 0, [systems, dimensions]
@@ -139,7 +139,7 @@ def similarities(directions: SimilarityArray) -> SimilarityArray:
 
 
 def choose_output(texts: Sequence[str], means: MeanVectors) -> int:
-    """Return the index of the output with the highest similarity. Ties go to the first output."""
+    """Return the index of the output with the highest similarity. The first output wins a tie."""
     if len(set(texts)) == 1:
         return 0
     scores = similarities(np.stack([means(text) for text in texts]))
