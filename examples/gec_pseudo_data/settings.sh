@@ -48,8 +48,8 @@ BETA="${BETA:-6}"                              # beta_random, figure 4.3
 MASK="${MASK:-0.3}" KEEP="${KEEP:-0.2}"        # mu_mask and mu_keep, 4.4.2
 SSE_RATE="${SSE_RATE:-0.003}"                  # spelling errors per character, 4.4.5
 UPSAMPLE="${UPSAMPLE:-2}"                      # 4.4.4, the best of 1, 2, 4, 8, 16 and 25
-# Filter of pseudo pairs, as in fairseq-ssl filter, or none. The thesis and the paper do not mention
-# one.
+# Filter of pseudo pairs, as in fairseq-ssl filter, or none. Kiyono (2022) and the paper do not
+# mention one.
 PSEUDO_FILTER="${PSEUDO_FILTER:-clean:min=1:max=250:ratio=9.0}"
 METRICS="${METRICS:-m2 errant}"                # metrics of sets with edits
 BLIND="${BLIND:-bea}"

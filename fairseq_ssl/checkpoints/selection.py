@@ -27,7 +27,7 @@ class CheckpointSelection:
 
     last: int | None = option(None, "number of last checkpoints to average", low=1)
     best: int | None = option(
-        None, "number of checkpoints to average, those with the best validation scores", low=1
+        None, "number of checkpoints with the best validation scores to average", low=1
     )
     by: str | None = option(
         None,

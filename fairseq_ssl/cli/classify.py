@@ -84,7 +84,7 @@ def add_predict(subcommands: Subcommands) -> None:
     options.add_integer(
         predict,
         "--windows",
-        "number of most influential windows to print, for models with imitators",
+        "number of most influential windows to print per text (models with imitators)",
         0,
         minimum=0,
     )

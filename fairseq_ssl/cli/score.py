@@ -39,43 +39,43 @@ SOURCE = "uncorrected text"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
     subcommands = Subcommands(parser, "METRIC", "metrics, in percent")
-    subcommand = _add(
-        subcommands, "m2", "F of edits with MaxMatch (Dahlmeier and Ng, 2012), as in m2scorer"
+    m2 = _add(
+        subcommands, "m2", "F-score of edits with MaxMatch (Dahlmeier and Ng, 2012), as in m2scorer"
     )
-    options.add_path(subcommand, "--gold", GOLD, required=True)
-    _add_edit_options(subcommand)
+    options.add_path(m2, "--gold", GOLD, required=True)
+    _add_edit_options(m2)
     _add_errant(subcommands)
-    subcommand = _add(
+    gleu = _add(
         subcommands,
         "gleu",
         "GLEU of tokenized corrected text (Napoles et al., 2015), as in the authors' script",
     )
-    options.add_path(subcommand, "--source", SOURCE, required=True)
-    options.add_references(subcommand)
-    subcommand = _add(subcommands, "bleu", "BLEU, computed with sacreBLEU")
-    options.add_references(subcommand)
-    subcommand.add_argument(
+    options.add_path(gleu, "--source", SOURCE, required=True)
+    options.add_references(gleu)
+    bleu = _add(subcommands, "bleu", "BLEU, computed with sacreBLEU")
+    options.add_references(bleu)
+    bleu.add_argument(
         "--tokenize", default="13a", metavar="NAME", help="sacreBLEU tokenizer (default: 13a)"
     )
     summary = "chrF2 or chrF2++ (Popovic, 2015, 2017), computed with sacreBLEU"
-    subcommand = _add(subcommands, "chrf", summary)
-    options.add_references(subcommand)
+    chrf = _add(subcommands, "chrf", summary)
+    options.add_references(chrf)
     what = "max order of word n-grams, 2 for chrF++"
-    options.add_integer(subcommand, "--word-order", what, 0, minimum=0, maximum=6)
-    subcommand = _add(
+    options.add_integer(chrf, "--word-order", what, 0, minimum=0, maximum=6)
+    rouge = _add(
         subcommands,
         "rouge",
         "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only",
     )
-    options.add_references(subcommand)
-    subcommand.add_argument("--stem", action="store_true", help="compare stems (Porter stemmer)")
-    subcommand.add_argument(
+    options.add_references(rouge)
+    rouge.add_argument("--stem", action="store_true", help="compare stems (Porter stemmer)")
+    rouge.add_argument(
         "--sentence-mark",
         metavar="TOKEN",
         help="token between the sentences of a summary (default: none, so ROUGE-Lsum is ROUGE-L)",
     )
-    subcommand = _add(subcommands, "accuracy", "percentage of lines equal to a reference")
-    options.add_references(subcommand)
+    accuracy = _add(subcommands, "accuracy", "percentage of lines equal to a reference")
+    options.add_references(accuracy)
 
 
 def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.ArgumentParser:
@@ -143,7 +143,7 @@ def _add_edit_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_errant(subcommands: Subcommands) -> None:
-    summary = "F of edits with ERRANT (Bryant et al., 2017), span-based correction"
+    summary = "F-score of edits with ERRANT (Bryant et al., 2017), span-based correction"
     parser = _add(subcommands, "errant", summary)
     options.add_path(
         parser, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_train(subcommands: Subcommands) -> None:
     train = subcommands.add("train", "train a subword model", _train)
-    options.add_texts(train, "text", "training text, tokenized for subword-nmt; - for stdin")
+    options.add_texts(train, "text", "training text, or - for stdin; tokenized for subword-nmt")
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
     add_options(train, SubwordTraining, ["kind", "size", "character_coverage", "model_type"])

@@ -29,7 +29,7 @@ class AdversarialConfig(CriterionConfig):
 
     adversarial_epsilon: float = option(
         5.0,
-        "norm of the perturbation of all embeddings of a text, epsilon (Miyato et al., 2017)",
+        "norm epsilon of the perturbation of a text's embeddings (Miyato et al., 2017)",
         above=0,
     )
 

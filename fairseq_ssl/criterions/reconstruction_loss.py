@@ -33,8 +33,8 @@ class ReconstructionLossConfig(CriterionConfig):
     reconstruction_weight: str = option(
         "0.1",
         "weight of the reconstruction loss, lambda in the slides, 0 or more; or a schedule "
-        "UPDATE:WEIGHT,...: 0:0,1000:0,2000:0.2 is 0 up to update 1000, and then grows linearly to "
-        "0.2",
+        "UPDATE:WEIGHT,..., such as 0:0,1000:0,2000:0.2, which grows linearly from 0 at update "
+        "1000 to 0.2 at update 2000",
     )
     reconstruction_start_update: int = option(0, "first update with a reconstruction loss", low=0)
     label_smoothing: float = option(0.0, "label smoothing for parallel sentences", low=0, below=1)

@@ -37,7 +37,7 @@ CHECK_CHUNK = 1 << 22
 def check_datasets() -> None:
     """Patch fairseq to reject damaged ``.idx`` files and to read cached data in any order.
 
-    The destructors of fairseq's classes fail after an index is rejected, so they are patched, too.
+    The destructors of fairseq's classes fail after an index is rejected, so they are also patched.
     """
     from fairseq.data.indexed_dataset import IndexedCachedDataset, MMapIndexedDataset
 

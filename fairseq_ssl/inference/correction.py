@@ -111,7 +111,7 @@ class CorrectionConfig(CorrectionSearch):
         False, "extract the edits with ERRANT, and show their types and probabilities"
     )
     spacy_model: str = option(
-        SPACY_MODEL, "spaCy pipeline that explains edits: name or folder", metavar="NAME"
+        SPACY_MODEL, "name or folder of the spaCy pipeline that explains edits", metavar="NAME"
     )
 
     def __post_init__(self) -> None:

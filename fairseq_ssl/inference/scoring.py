@@ -53,7 +53,7 @@ class ScoringConfig:
         False, "the model generates the last token first (default: from the checkpoint)"
     )
     lenpen: float = option(
-        1.0, "length penalty of translation models, 0 for log P", low=0, high=MAX_PENALTY
+        1.0, "length penalty of translation models; 0 stands for log P", low=0, high=MAX_PENALTY
     )
     unigrams: str | Path | None = option(
         None,

@@ -52,7 +52,7 @@ class DecodingConfig:
     nbest: int = option(1, "number of hypotheses per line", low=1)
     sampling: bool = option(False, "sample tokens instead of using beam search")
     sampling_topk: int = option(
-        0, "number of most probable tokens to sample from, all tokens if 0", low=0
+        0, "number of most probable tokens to sample from; 0 stands for all tokens", low=0
     )
     max_source_tokens: int = option(
         250,
@@ -66,8 +66,8 @@ class DecodingConfig:
     """Maximum number of source tokens of a batch, including padding."""
     noisy_beam_beta: float = option(
         0.0,
-        "noise strength of noisy beam search, beta_random in Kiyono (2022), where it is 6; only "
-        "for the engine fairseq",
+        "noise strength of noisy beam search (beta_random in Kiyono, 2022, who uses 6); only for "
+        "the engine fairseq",
         low=0,
         high=1000,
         metavar="BETA",

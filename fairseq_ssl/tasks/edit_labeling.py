@@ -69,7 +69,7 @@ class EditLabelingConfig(EditDecodingConfig):
     )
     edit_unit: ChoiceEnum(UNITS) = option(  # type: ignore[valid-type]
         "subword",
-        "unit of the edit labels; words are split with the encoder's own tokenizer, subwords and "
+        "unit of the edit labels; words are split with the encoder's own tokenizer; subwords and "
         "characters are the tokens of the data",
         choices=UNITS,
     )

@@ -42,8 +42,8 @@ class ReconstructionTranslationConfig(TranslationConfig):
     )
     reconstruction_mixed_lengths: bool = option(
         False,
-        "batch sentences of any length instead of similar length, which batch norm needs if "
-        "batches are small",
+        "form batches from sentences of any length instead of similar length; batch norm needs "
+        "such batches if they are small",
     )
     seed: int = II("common.seed")
     max_tokens: Optional[int] = II("dataset.max_tokens")  # noqa: UP045

@@ -56,15 +56,15 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     )
     classification_stage: ChoiceEnum(STAGES) = option(  # type: ignore[valid-type]
         SUPERVISED,
-        "training stage; supervised trains an expert on labeled texts, imitate trains imitators on "
-        "the expert's predictions for unlabeled texts, mixture fine-tunes the expert together with "
-        "its imitators",
+        "training stage; supervised: an expert is trained on labeled texts; imitate: imitators are "
+        "trained on the expert's predictions for unlabeled texts; mixture: the expert is "
+        "fine-tuned together with its imitators",
         choices=STAGES,
     )
     classification_max_length: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "maximum text length for the expert in words, including </s>; longer texts lose their "
-        "start",
+        "maximum text length for the expert in words, including </s>; longer texts are truncated "
+        "at the start",
         low=1,
         usual="no maximum",
     )
@@ -93,7 +93,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
         None,
         "expert to imitate (imitate only): a folder with class probabilities from `fairseq-ssl "
         "classify label`, or a checkpoint that predicts them in each epoch; texts that are too "
-        "long for the checkpoint lose their start",
+        "long for the checkpoint are truncated at the start",
         usual="none",
     )
     train_subset: str = II("dataset.train_subset")

@@ -61,8 +61,8 @@ class TaggedTranslationConfig(RightToLeftConfig):
 
     noisy_beam_beta: float = option(
         0.0,
-        "noise strength of beam search, beta_random in Kiyono (2022), who uses 6; at each step, "
-        "r * beta_random is added to each score, with r uniform from 0 to 1",
+        "noise strength of beam search, beta_random in Kiyono (2022); at each step, r * "
+        "beta_random is added to each score, with r uniform from 0 to 1; Kiyono uses 6",
         low=0,
     )
     noisy_beam_granularity: ChoiceEnum(GRANULARITIES) = option(  # type: ignore[valid-type]

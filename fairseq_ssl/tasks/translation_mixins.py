@@ -40,8 +40,8 @@ class AggressiveConfig(RightToLeftConfig):
     aggressive: bool = option(
         False,
         "use aggressive decoding, a greedy search that needs fewer steps because it verifies the "
-        "source as a draft; output is that of greedy search, up to rounding; needs --beam 1 and a "
-        "joint dictionary",
+        "source as a draft; the output equals that of greedy search up to rounding; needs --beam 1 "
+        "and a joint dictionary",
     )
 
 

@@ -163,7 +163,7 @@ def reproduction_page(linked: set[str]) -> str:
 
 
 def section_of(text: str, title: str) -> str:
-    """Return the body of a section of a page, or an empty string."""
+    """Return the body of a page's section, or an empty string."""
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0].strip()
 
 

@@ -69,7 +69,7 @@ def faults(name: str, text: str, read: Callable[[str], str | None]) -> Iterator[
 
 
 def read_file(name: str) -> str | None:
-    """Return the text of a file of the repository; an empty string for folders and images."""
+    """Return the text of a repository file; an empty string for folders and images."""
     path = ROOT / name
     if not path.exists():
         return None
@@ -77,7 +77,7 @@ def read_file(name: str) -> str | None:
 
 
 def read_page(name: str) -> str | None:
-    """Return the text of a page of the site."""
+    """Return the text of a site page."""
     if name in generated():
         page = generated()[name]
         return page if isinstance(page, str) else ""

@@ -89,7 +89,7 @@ def test_a_page_has_a_table_of_options_for_each_method(
 
 
 def test_the_reference_shows_defaults_as_values_and_the_help_of_options() -> None:
-    griffe = pytest.importorskip("griffe")  # of the extra docs, too
+    griffe = pytest.importorskip("griffe")  # part of the extra docs
     import docstring_markdown
     import generated_pages
 
