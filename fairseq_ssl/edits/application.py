@@ -1,4 +1,4 @@
-"""Choice of edits from the scores of a model, and their application to words (PIE)."""
+"""Choose edits from model scores, and apply them to words (PIE)."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ Floats = NDArray[np.float32]
 
 
 class TopEdits(NamedTuple):
-    """The scores of a model at each position. Positions are <s> and tokens."""
+    """Model scores at each position. Positions are <s> and the tokens."""
 
     kept: Floats
-    """[positions], probability of keep."""
+    """Probability of keep, [positions]."""
     errors: Floats
-    """[positions], probability that there is an edit."""
+    """Probability that there is an edit, [positions]."""
     labels: Ids
-    """[positions, k], the most probable other edits, in descending order."""
+    """The most probable edits except keep, in descending order, [positions, k]."""
     probabilities: Floats
-    """[positions, k], their probabilities."""
+    """Probabilities of `labels`, [positions, k]."""
 
 
 class EditCandidates(NamedTuple):
-    """The probabilities on which the choice of edits depends, [positions] each."""
+    """The probabilities on which the choice of edits depends. All fields are [positions]."""
 
     kept: Floats
     errors: Floats
     labels: Ids
-    """The most probable possible edit. `KEEP_ID` if there is none."""
+    """The most probable edit that is possible, or `KEEP_ID` if there is none."""
     probabilities: Floats
-    """The probability of this edit, or 0."""
+    """The probability of this edit, or 0 if there is none."""
 
 
 class ChosenEdits(NamedTuple):
-    """Chosen edits of sentences, concatenated, [positions] each."""
+    """Chosen edits, concatenated over sentences. All fields are [positions]."""
 
     labels: Ids
     probabilities: Floats
@@ -47,20 +47,20 @@ class ChosenEdits(NamedTuple):
 
 
 class EditedText(NamedTuple):
-    """Sentences after a round of edits."""
+    """Sentences after a correction round."""
 
     text: Spans
     """The sentences, each with <s>."""
     origins: Ids
-    """For each id, the position in the input whose edit kept or inserted it."""
+    """For each id, the input position at which an edit kept or inserted it."""
 
 
 def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSearch) -> ChosenEdits:
     """Choose keep or the candidate at each position, by default the more probable one.
 
     Args:
-        candidates: the candidates.
-        starts: [sentences], positions of sentence starts.
+        candidates: candidate edits and probabilities.
+        starts: positions of sentence starts, [sentences].
         search: biases and minimum probabilities.
     """
     probabilities = candidates.probabilities
@@ -75,14 +75,14 @@ def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSear
 
 
 class EditApplier:
-    """Application of the edits of an edit dictionary to words, which are ids."""
+    """Applies the edits in an edit dictionary to word ids."""
 
     def __init__(self, edits: EditDictionary, words: Any) -> None:
-        """Build the tables of an edit dictionary.
+        """Build the tables for an edit dictionary.
 
         Args:
-            edits: the edit dictionary.
-            words: a `WordIds`, or an `OovDictionary` of fairseq, to which new words are added.
+            edits: edit dictionary.
+            words: dictionary to which new words are added, a `WordIds` or fairseq `OovDictionary`.
         """
         self.edits = edits
         self.words = words
@@ -98,17 +98,17 @@ class EditApplier:
         self._transformed: dict[tuple[int, int], list[int] | None] = {}
 
     def candidates(self, top: TopEdits, text: Spans, min_bias: float) -> EditCandidates:
-        """Return the most probable possible edit of each position.
+        """Return the most probable edit that is possible at each position.
 
-        A transform applies to some words only, a merge not at the end of a sentence, and before a
-        sentence there are only insertions. With a greedy edit dictionary, only the most probable
-        edit is considered.
+        A transform applies only to some words. A merge is impossible at the end of a sentence, and
+        before a sentence only insertions are possible. With a greedy edit dictionary, only the most
+        probable edit is considered.
 
         Args:
-            top: the scores of a model.
-            text: the sentences.
-            min_bias: minimum keep bias; edits that are less probable than keep with this bias are
-                not considered.
+            top: model scores.
+            text: sentences.
+            min_bias: minimum keep bias; edits that are not more probable than keep plus this bias
+                are not considered.
         """
         labels, probabilities = np.zeros_like(text.ids), np.zeros_like(top.kept)
         is_start, is_end = np.zeros((2, len(labels)), np.bool_)
@@ -128,11 +128,11 @@ class EditApplier:
         return EditCandidates(top.kept, top.errors, labels, probabilities)
 
     def __call__(self, text: Spans, labels: Ids) -> EditedText:
-        """Return the sentences after one edit at each position.
+        """Apply one edit at each position.
 
         Args:
             text: sentences, each with <s>.
-            labels: [positions], indices of edits that are possible.
+            labels: label ids of edits that are possible, [positions].
         """
         own = self.own[labels]
         counts = own + self.inserted[labels]
@@ -156,13 +156,13 @@ class EditApplier:
         return self._merge(edited, labels[merges], ends[merges]) if len(merges) else edited
 
     def _merge(self, edited: EditedText, labels: Ids, positions: Ids) -> EditedText:
-        """Merge tokens with the tokens before them, or exchange both.
+        """Merge tokens with their previous tokens, or swap both.
 
         Args:
-            edited: sentences after all edits but merges.
-            labels: merges.
-            positions: for each merge, the position of the token to merge with the one before it. At
-                the end of a sentence there is none.
+            edited: sentences after all edits except merges.
+            labels: label ids of the merges.
+            positions: position of the second token of each merge; a merge at the end of a sentence
+                has no second token and is ignored.
         """
         ids, lengths = edited.text.ids.copy(), edited.text.lengths.copy()
         is_kept = np.ones(len(ids), np.bool_)
@@ -181,7 +181,7 @@ class EditApplier:
         return EditedText(Spans(ids[is_kept], lengths), edited.origins[is_kept])
 
     def _transform(self, label: int, word: int) -> list[int] | None:
-        """Return the ids that a transform changes a word to, or None. Cache the result."""
+        """Return the ids into which a transform changes a word, or None. Results are cached."""
         key = label, word
         if key not in self._transformed:
             number = label - self.edits.first_transform

@@ -1,4 +1,4 @@
-"""The edit dictionary, the label vocabulary of an edit tagger (PIE, section 2.2)."""
+"""The edit dictionary: the label vocabulary of an edit tagger (PIE, section 2.2)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 HEADER = "fairseq-ssl edit dictionary, form 1"
-"""First line of a dictionary file. Files with another first line are rejected."""
+"""First line of a dictionary file. Files with a different first line are rejected."""
 
 KEEP_ID, DELETE_ID = 0, 1
 
@@ -33,22 +33,23 @@ KEEP_ID, DELETE_ID = 0, 1
 class EditDictionary:
     """Vocabulary of edit labels.
 
-    Ids are assigned in this order: keep, delete, append each q-gram, replace by each q-gram,
+    Ids are assigned in this order: keep, delete, append each q-gram, replace with each q-gram,
     transforms.
     """
 
     appends: tuple[Gram, ...]
-    """Q-grams to append to a token, in order of decreasing count."""
+    """Q-grams to append after a token, in order of decreasing count."""
     replaces: tuple[Gram, ...]
-    """Q-grams to replace a token with. A dictionary of `of_counts` has the same in both tables."""
+    """Q-grams to replace a token with. `of_counts` uses the same q-grams in both tables."""
     max_ngram: int
-    """Max tokens of a q-gram."""
+    """Max number of tokens in a q-gram."""
     transforms: Transforms
     counts: tuple[int, ...] = ()
-    """Count of each q-gram of `of_counts`, otherwise empty."""
+    """Q-gram counts if the dictionary was built with `of_counts`, otherwise ()."""
     greedy: bool = False
-    """Decode as GECToR does: the most probable label is chosen even if it cannot change the token,
-    which is then kept, and rounds continue although an earlier version of the sentence recurs."""
+    """Decode as in GECToR: the most probable label is chosen even if it cannot change the token
+    (the token is then kept), and rounds continue even if an earlier version of the sentence
+    recurs."""
 
     @classmethod
     def of_counts(
@@ -70,12 +71,12 @@ class EditDictionary:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the labels by id."""
+        """Label names by id."""
         return tuple(map(str, self.labels))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of the labels by id."""
+        """Label kinds by id."""
         return tuple(label.kind for label in self.labels)
 
     @cached_property
@@ -108,18 +109,18 @@ class EditDictionary:
             file.write(self.text())
 
     def write_for_fairseq(self, path: str | Path) -> None:
-        """Write the names of the labels as a dictionary for fairseq-preprocess."""
+        """Write the label names as a dictionary for fairseq-preprocess."""
         with atomic_lines(path) as file:
             file.writelines(f"{name} 1\n" for name in self.names)
 
     @classmethod
     def read(cls, path: str | Path) -> EditDictionary:
-        """Read a file of `write`. Raise DataError if a line is invalid."""
+        """Read a file written by `write`. Raise DataError if a line is invalid."""
         return cls.parse(read_lines(path), str(path))
 
     @classmethod
     def parse(cls, content: Iterable[str], name: str) -> EditDictionary:
-        """Parse the lines of a dictionary file. `name` is for error messages."""
+        """Parse the lines of a dictionary file. `name` is used in error messages."""
         lines = iter(content)
         if next(lines, "") != HEADER:
             raise DataError(
@@ -171,7 +172,7 @@ class EditDictionary:
 
 
 class _Entries:
-    """The entries of a dictionary file."""
+    """The entries in a dictionary file."""
 
     def __init__(self) -> None:
         self.max_ngram: int | None = None
@@ -181,7 +182,7 @@ class _Entries:
         self.transforms: dict[str, tuple[Transform, frozenset[str]]] = {}
 
     def add(self, line: str) -> None:
-        """Add the entry of a line. Raise DataError if the line is invalid."""
+        """Add the entry in a line. Raise DataError if the line is invalid."""
         kind, *words = line.split(" ")
         if kind == "longest" and len(words) == 1 and self.max_ngram is None:
             self.max_ngram = _number(words[0], 1)
@@ -207,10 +208,13 @@ class _Entries:
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
-    """Return the forms of words from a list of words, each followed by its form."""
+    """Parse a list in which each word is followed by its form. Return the forms by word."""
     plain = [unescape(word) if "%" in word else word for word in words]
     if len(plain) % 2 or not all(plain):
-        raise DataError("The line has no form of its last word, or a wrong escape.")
+        raise DataError(
+            "The last word has no form, or an escape is invalid. Expected words, each followed by "
+            "its form."
+        )
     return dict(zip(plain[::2], plain[1::2], strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Building of edit dictionaries and labeling, for files of any size."""
+"""Build edit dictionaries and label corpora, for files of any size."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature, changed_options
 
 ENGLISH = "english"
-"""Suffix transforms of PIE."""
+"""Value that selects the suffix transforms in PIE."""
 
 
 def _groups_option(default: tuple[str, ...], usual: str) -> Any:
     return option(
         default,
-        "transforms of English words to add: case, merge (two words), split (at hyphens), verb "
-        "(forms), number (of nouns) or all, separated by commas",
+        "comma-separated groups of transforms for English words to add: case, merge (two words), "
+        "split (at hyphens), verb (forms), number (of nouns) or all",
         usual=usual,
         parse=_parse_groups,
         metavar="GROUP,...|all|none",
@@ -50,30 +50,28 @@ def _parse_groups(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class EditDictionaryConfig:
-    """Size and transforms of an edit dictionary. The defaults are those of PIE."""
+    """Size and transforms of an edit dictionary. The defaults follow PIE."""
 
-    size: int = option(
-        1000, "number of most frequent q-grams to append or replace, 1,000 in the paper", low=0
-    )
-    """M in the paper."""
+    size: int = option(1000, "number of most frequent q-grams to append or replace", low=0)
+    """M in PIE."""
     max_ngram: int = option(2, "max length of a q-gram in tokens", low=1)
-    """q in the paper."""
+    """q in PIE."""
     transforms: str | Path = option(
         ENGLISH,
-        "suffix changes: english for those of the paper, none, or a file with lines of two "
-        "suffixes, with - for an empty one, and words to exclude, for example: - s a I",
+        "suffix transforms: english (as in PIE), none, or a file in which each line contains two "
+        "suffixes (- for an empty suffix) and words to exclude, for example: - s a I",
         parse=str,
         metavar="FILE|english|none",
     )
     groups: tuple[str, ...] = _groups_option((), "none")
-    """Names in `GROUPS`. Without groups, all insertions count, as in PIE. With groups, those that a
-    transform can make do not."""
+    """Names in `GROUPS`. Without groups, every insertion is counted, as in PIE. With groups,
+    insertions that a transform covers are not counted."""
 
     def __post_init__(self) -> None:
         check(self)
 
     def load_transforms(self) -> Transforms:
-        """Return the transforms of the suffixes and of the groups."""
+        """Return the suffix transforms and the transforms in the groups."""
         if self.transforms == "none":
             return Transforms.of([], self.groups)
         is_file = self.transforms != ENGLISH
@@ -83,16 +81,16 @@ class EditDictionaryConfig:
 
 @dataclass(frozen=True)
 class EditDataConfig(EditDictionaryConfig):
-    """The edit dictionary of a data folder: size and transforms, with all groups by default.
+    """Size and transforms of the edit dictionary in a data folder. All groups are the default.
 
-    `dictionary` is a dictionary that exists, in place of a new one.
+    `dictionary` is an existing dictionary to use instead of a new one.
     """
 
     groups: tuple[str, ...] = _groups_option(GROUPS, "all")
     dictionary: Path | None = option(
         None,
-        "labels that a model has: output of edits dictionary, or a GECToR model",
-        usual="new ones, by the options above",
+        "existing label vocabulary: output of edits dictionary, or a GECToR model",
+        usual="a new one, built with the options above",
     )
 
     def __post_init__(self) -> None:
@@ -101,19 +99,19 @@ class EditDataConfig(EditDictionaryConfig):
         others = changed_options(self, "dictionary")
         if self.dictionary is not None and others:
             raise UsageError(
-                f"`{min(others)}` cannot be used with `dictionary`, whose labels are complete. "
+                f"`{min(others)}` cannot be used with `dictionary`, which contains all labels. "
                 "Remove one of the two."
             )
 
 
 @dataclass
 class GramCounts:
-    """Counts of inserted q-grams. Add the counts of parts of a corpus with `update`."""
+    """Counts of inserted q-grams. `update` adds the counts of another part of a corpus."""
 
     grams: Counter[Gram] = field(default_factory=Counter)
     pairs: int = 0
     too_long: int = 0
-    """Number of insertions of more than `max_ngram` tokens, which are not in `grams`."""
+    """Number of insertions with more than `max_ngram` tokens. They are not in `grams`."""
     incomparable: int = 0
     """Number of pairs that are too long and too different to align."""
     changed: int = 0
@@ -124,7 +122,7 @@ class GramCounts:
     ) -> None:
         """Count the q-grams that the target inserts after a source token or instead of it.
 
-        Edits that `transforms` can make are not counted.
+        Edits that `transforms` cover are not counted.
         """
         self.pairs += 1
         tokens = source.split()
@@ -154,9 +152,9 @@ class GramCounts:
 def _count_block_grams(
     max_ngram: int, transforms: Transforms | None, block: Block
 ) -> tuple[GramCounts, float]:
-    """Count the q-grams inserted in a block of pairs, except the edits of `transforms`.
+    """Count the q-grams inserted in a block of pairs, except edits that `transforms` cover.
 
-    Return them with the fraction of the input that has been read.
+    Also return the fraction of the input that has been read.
     """
     counts = GramCounts()
     for source, target in block.pairs():
@@ -167,7 +165,7 @@ def _count_block_grams(
 def _label_block(dictionary: EditDictionary, block: Block) -> BlockResult:
     """Return a line of labels for each pair, and the coverage of the block.
 
-    Lines of pairs that are too long and too different to align are empty.
+    The line is empty for a pair that is too long and too different to align.
     """
     extractor, coverage, lines = LabelExtractor(dictionary), Coverage(), []
     for source, target in block.pairs():
@@ -190,7 +188,7 @@ class DictionarySummary:
 
     @property
     def insertions(self) -> int:
-        """Number of insertions, including those of more than `max_ngram` tokens."""
+        """Number of insertions, including insertions of more than `max_ngram` tokens."""
         return self.counts.grams.total() + self.counts.too_long
 
 
@@ -200,9 +198,9 @@ class EditLabelSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """The output, or empty for a stream."""
+    """Path of the output, or () for a stream."""
     coverage: Coverage
-    """Coverage of the pairs by the dictionary, and the scores that its labels can reach."""
+    """Coverage of the pairs with the dictionary, and the scores that its labels can reach."""
 
 
 def build_dictionary(
@@ -212,8 +210,8 @@ def build_dictionary(
     """Build a dictionary of the most frequent edits.
 
     Args:
-        pairs: pairs of a source and a corrected sentence, tokens separated by spaces
-        config: size and transforms of the dictionary (default: those of PIE)
+        pairs: pairs of a source and a corrected sentence, with tokens separated by spaces
+        config: size and transforms of the dictionary (default: as in PIE)
 
     >>> config = EditDictionaryConfig(transforms="none")
     >>> build_dictionary([("he go home", "he goes to home")], config).names
@@ -237,16 +235,16 @@ def build_dictionary_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> DictionarySummary:
-    """Build a dictionary of the most frequent edits of a corpus, and write it to a file.
+    """Build a dictionary of the most frequent edits in a corpus, and write it to a file.
 
     Args:
-        source: text file to correct, gzip if the name ends with ``.gz``
-        target: corrected text file
+        source: uncorrected text file, which may be compressed
+        target: corrected text file, which may be compressed
         output: dictionary file
-        config: size and transforms of the dictionary (default: those of PIE)
-        label_dict: file for the labels as a dictionary of fairseq-preprocess
-        executor: `Executor` for the blocks (default: this process)
-        progress: called with the number of pairs done
+        config: size and transforms of the dictionary (default: as in PIE)
+        label_dict: file for the labels in fairseq dictionary format
+        executor: runs the blocks (default: this process)
+        progress: called with the number of processed pairs
     """
     config = config or EditDictionaryConfig()
     source, target, output = as_path(source), as_path(target), as_path(output)
@@ -267,8 +265,8 @@ def build_dictionary_file(
             raise DataError(f"{source} is empty. Expected one sentence or more.")
         if not counts.changed + counts.incomparable:
             raise DataError(
-                f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text, "
-                "and its corrected lines."
+                f"{source} and {target} are equal in all {counts.pairs} pairs. Expected an "
+                "uncorrected text and its corrected lines."
             )
         dictionary = EditDictionary.of_counts(
             counts.grams, config.size, config.max_ngram, transforms
@@ -305,19 +303,18 @@ def label_file(
 ) -> EditLabelSummary | None:
     """Write the labels of a parallel corpus, one line per pair.
 
-    Edits without a label in the dictionary are ignored, as in the paper. The line of a pair that is
-    too long and too different to align is empty. The output does not depend on the executor, on
-    parts and on shards. Interrupted runs resume. Return None if this run does not complete the
-    output.
+    Edits without a label in the dictionary are ignored, as in PIE. The line is empty for a pair
+    that is too long and too different to align. The output does not depend on the executor, parts
+    or shards. Interrupted runs resume. Return None if this run does not complete the output.
 
     Args:
-        source: text to correct
-        target: corrected text
-        output: labels, a file, a folder of parts, or a binary stream
-        dictionary: file of `build_dictionary_file`
-        executor: `Executor` for the blocks or parts (default: this process)
+        source: uncorrected text file
+        target: corrected text file
+        output: file, folder of parts, or binary stream for the labels
+        dictionary: file written by `build_dictionary_file`
+        executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of pairs done
+        progress: called with the number of processed pairs
     """
     corpus = Corpus((optional_path(source), optional_path(target)))
     outputs = Outputs.of(output)
@@ -332,7 +329,7 @@ class _LabelJob(TextJob):
     """The job of `label_file`."""
 
     path: Path
-    """File of the dictionary."""
+    """Dictionary file."""
     name, unit = "edits", "pairs"
 
     def reads(self) -> list[Path]:
@@ -340,7 +337,7 @@ class _LabelJob(TextJob):
 
     @cached_property
     def dictionary(self) -> EditDictionary:
-        """The dictionary of the labels."""
+        """Edit dictionary with the labels."""
         return EditDictionary.read(self.path)
 
     def parameters(self) -> dict[str, Any]:

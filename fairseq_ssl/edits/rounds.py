@@ -1,4 +1,4 @@
-"""Correction of sentences in rounds of edits (PIE), for any engine."""
+"""Correct sentences in rounds of edits (PIE), with any engine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_ssl.edits.engine import TaggerEngine
 from fairseq_ssl.text.spans import Ids, Spans
 
 MAX_UNKNOWN_WORDS = 500_000
-"""Max number of words outside the dictionary to remember, whose tables take about 100 MB."""
+"""Max number of words outside the dictionary to remember. Their tables take about 100 MB."""
 
 
 class AppliedEdit(NamedTuple):
@@ -25,21 +25,21 @@ class AppliedEdit(NamedTuple):
     round: int
     """Index of the round, from 1."""
     position: int
-    """Position in the input of the round. 0 is <s>, 1 the first token."""
+    """Position in the input of the round. 0 is <s>, and 1 is the first token."""
     label: str
     """Name of the edit in the edit dictionary."""
     probability: float
     """The model's probability of the edit."""
     origin: int
-    """Position in the input of the first round of the token that became this one."""
+    """Position, in the input of the first round, of the token that became the edited token."""
     is_inserted: bool
     """True if the edit inserts tokens after `origin`, or changes an inserted token."""
     next_origin: int | None = None
-    """Origin of the next token, if the edit merges both."""
+    """Origin of the next token, if the edit merges it."""
 
     @property
     def last(self) -> int:
-        """Last gap between tokens of the first input that the edit touches: 0 is before the first.
+        """Last gap between input tokens that the edit affects. Gap 0 is before the first token.
 
         An insertion follows `origin`. A merge also replaces the next token.
         """
@@ -53,15 +53,15 @@ class SentenceState:
     """A sentence during correction."""
 
     ids: Ids
-    """The current ids, with <s>."""
+    """Current ids, with <s>."""
     scores: Floats
     """For each id, the log-probability of the edit that kept or inserted it."""
     origins: Ids
-    """For each id, the position in the input that it was kept at or inserted after."""
+    """For each id, the input position at which it was kept or after which it was inserted."""
     inserted: NDArray[np.bool_]
     """True for each id that was inserted after its origin."""
     earlier: set[bytes]
-    """Versions of the sentence, as bytes of their ids, that end the correction if they recur."""
+    """Earlier versions of the sentence, as bytes. If one of them recurs, the correction ends."""
     score: float = 0.0
     """Mean log-probability of the edits in the last round, including keep."""
     rounds: int = 0
@@ -95,12 +95,12 @@ class EditRounds:
         words: Any,
         search: CorrectionSearch,
     ) -> None:
-        """Use an engine.
+        """Create a corrector.
 
         Args:
-            engine: scores the edits of sentences.
-            edits: the edit dictionary.
-            words: a `WordIds`, or an `OovDictionary` of fairseq.
+            engine: engine that scores edits.
+            edits: edit dictionary.
+            words: word dictionary, a `WordIds` or a fairseq `OovDictionary`.
             search: how edits are chosen.
         """
         self.engine = engine
@@ -144,20 +144,20 @@ class EditRounds:
         return Spans.of(rows)
 
     def forget_unknown(self) -> None:
-        """Forget the words that are not in the vocabulary, if they need much memory."""
+        """Forget words outside the vocabulary if there are too many."""
         if len(self.words.surfaces) > MAX_UNKNOWN_WORDS:
             self.words.forget_unknown()
             self.engine.forget_unknown()
             self.applier = EditApplier(self.edits, self.words)
 
     def choose(self, text: Spans) -> ChosenEdits:
-        """Return the chosen edit of each position of sentences that begin with <s>."""
+        """Choose an edit at each position in sentences that begin with <s>."""
         bias = self.search.keep_bias or 0.0
         candidates = self.applier.candidates(self.score(text), text, bias)
         return choose_edits(candidates, text.starts, self.search)
 
     def _apply(self, index: int, text: Spans, states: Sequence[SentenceState]) -> tuple[Spans, Ids]:
-        """Apply the edits of a round. Return all sentences, and the indices of unfinished ones."""
+        """Apply the edits of a round. Return all sentences and the indices of unfinished ones."""
         chosen = self.choose(text)
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths

@@ -1,4 +1,4 @@
-"""Subwords of words: the input of a pretrained encoder for text whose tokens are words."""
+"""Subwords for each word: the input of a pretrained encoder if the text's tokens are words."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from fairseq_ssl.errors import DataError, import_optional, library_errors
 from fairseq_ssl.text.spans import Ids, Spans
 
 PROBE = "the"
-"""A word that shows how a tokenizer treats the start of a text."""
+"""A word used to test how a tokenizer treats the start of a text."""
 START = "$START"
-"""GECToR's symbol of the start of a sentence, after the start symbol of the encoder."""
+"""GECToR's sentence start symbol. It follows the encoder's start symbol."""
 
 
 class SubwordBatch(NamedTuple):
-    """Sentences as subwords, padded on the right, and the subwords of their words.
+    """Sentences as subwords, padded on the right, with the subword positions of their words.
 
-    The fields are arrays of numpy, or tensors in a batch for a model.
+    The fields are NumPy arrays, or tensors in a batch for a model.
     """
 
     ids: Any
-    """[batch, time], with the encoder's start and end symbols."""
+    """Subword ids with the encoder's start and end symbols, [batch, time]."""
     first: Any
-    """[batch, words], index in `time` of the first subword of the start and of each word."""
+    """Time index of the first subword of the sentence start and of each word, [batch, words]."""
     counts: Any
-    """[batch, words], number of subwords, 0 for padding."""
+    """Number of subwords of each word, 0 for padding, [batch, words]."""
 
 
 class WordTokenizer:
     """The fast tokenizer of a pretrained encoder, applied to one word at a time.
 
-    Words are tokenized as within a sentence, after a space.
+    Words are tokenized as if they followed a space within a sentence.
     """
 
     def __init__(self, text: str) -> None:
         """Build a tokenizer from the content of tokenizer.json."""
         self.text = text
-        tokenizers = import_optional("tokenizers", "An encoder of words", "correct")
+        tokenizers = import_optional("tokenizers", "An encoder for words", "correct")
         with library_errors("The tokenizer cannot be read"):
             self._tokenizer = tokenizers.Tokenizer.from_str(text)
             self._tokenizer.no_truncation()
@@ -57,7 +57,7 @@ class WordTokenizer:
 
     @property
     def size(self) -> int:
-        """The size of the vocabulary: the number after the largest id."""
+        """Vocabulary size: the largest id plus 1."""
         ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
         size: int = 1 + max(*ids, *self.start, *self.end)
         return size
@@ -73,12 +73,12 @@ class WordTokenizer:
         return dict(self._tokenizer.get_vocab(with_added_tokens=True))
 
     def symbols(self, size: int) -> list[str]:
-        """Return the subwords by id, with names of padding entries for ids without a subword."""
+        """Return subwords by id. Ids without a subword get the name of a padding entry."""
         names = map(self._tokenizer.id_to_token, range(size))
         return [name or f"madeupword{row:04d}" for row, name in enumerate(names)]
 
     def encode(self, word: str, longest: int) -> list[int]:
-        """Return up to `longest` subwords of a word, or the unknown subword if it has none.
+        """Return the first `longest` subwords of a word, or the unknown subword if it has none.
 
         Raises:
             DataError: if the tokenizer fails for this word.
@@ -91,7 +91,7 @@ class WordTokenizer:
         return ids
 
     def _space_before_words(self) -> str:
-        """Return the space that a word needs to be tokenized as within a sentence, if any."""
+        """Return the prefix that a word needs to be tokenized as within a sentence, " " or ""."""
         within = self._ids(f"{PROBE} {PROBE}")
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 
@@ -102,13 +102,13 @@ class WordTokenizer:
         start, end = tuple(encoded.ids[: text[0]]), tuple(encoded.ids[text[-1] + 1 :])
         if not (start or end):
             raise DataError(
-                "The tokenizer adds no symbol before or after a sentence, which insertions at the "
-                "start need. Expected the tokenizer of an encoder such as BERT."
+                "The tokenizer adds no symbol before or after a sentence, but insertions at the "
+                "start need a symbol. Expected the tokenizer of an encoder such as BERT."
             )
         return start, end
 
     def _start_index(self) -> int:
-        """Return the index of the start symbol that stands for the start of the sentence."""
+        """Return the index of the symbol that represents the start of the sentence."""
         number = self._id(START)
         return self.start.index(number) if number in self.start else 0
 
@@ -123,7 +123,7 @@ class WordTokenizer:
 
 
 class WordSubwords:
-    """The subwords of the words of a dictionary. Each word is tokenized once."""
+    """The subwords of the words in a dictionary. Each word is tokenized once."""
 
     def __init__(
         self,
@@ -133,23 +133,23 @@ class WordSubwords:
         vocabulary: int,
         positions: int,
     ) -> None:
-        """Use a tokenizer for a dictionary.
+        """Create a subword table for a dictionary.
 
         Args:
-            tokenizer: the tokenizer of the encoder.
-            dictionary: the words: a `WordIds`, or an `OovDictionary` of fairseq.
-            padding: the encoder's id of padding.
-            vocabulary: the size of the encoder's vocabulary.
-            positions: the maximum number of subwords of a sentence. A word has at most a quarter
-                of them; the encoder does not see the rest of a longer word.
+            tokenizer: tokenizer of the encoder.
+            dictionary: word dictionary, a `WordIds` or a fairseq `OovDictionary`.
+            padding: padding id of the encoder.
+            vocabulary: vocabulary size of the encoder.
+            positions: maximum number of subwords in a sentence. A word may use a quarter of them.
+                The encoder does not see the rest of a longer word.
 
         Raises:
-            DataError: if the encoder has no embedding for an id of the tokenizer or the padding.
+            DataError: if the encoder has no embedding for a tokenizer id or for the padding.
         """
         if tokenizer.size > vocabulary or not 0 <= padding < vocabulary:
             raise DataError(
-                f"The tokenizer of the encoder has ids up to {tokenizer.size - 1} and the padding "
-                f"{padding}. Expected ids below {vocabulary}, the vocabulary size of the encoder."
+                f"The tokenizer of the encoder has ids up to {tokenizer.size - 1}, and the padding "
+                f"id is {padding}. Expected ids below {vocabulary}, the encoder's vocabulary size."
             )
         self.tokenizer = tokenizer
         self.dictionary = dictionary
@@ -157,16 +157,16 @@ class WordSubwords:
         self.vocabulary = vocabulary
         self.limit(positions)
         self._table = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
-        """The subwords of each word. Words that cannot be tokenized have none."""
+        """Subwords of each word. Words that cannot be tokenized have none."""
         self._failures: dict[int, str] = {}
-        """The errors of the words that cannot be tokenized, by the id of the word."""
+        """Errors for words that cannot be tokenized, by word id."""
 
     def limit(self, positions: int) -> None:
-        """Set the maximum number of subwords of a sentence, before the first word is tokenized."""
+        """Set the maximum number of subwords in a sentence. Call it before words are tokenized."""
         self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:
-        """Return the subwords of words. The start of a sentence has the encoder's start symbols."""
+        """Return the subwords of words. <s> gets the encoder's start symbols."""
         return self._table_for(words).select(words)
 
     def lengths(self, words: Ids) -> Ids:
@@ -189,14 +189,14 @@ class WordSubwords:
 
     @property
     def ends(self) -> int:
-        """Number of start and end symbols of a sentence."""
+        """Number of start and end symbols in a sentence."""
         return len(self.tokenizer.start) + len(self.tokenizer.end)
 
     def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
-        """Return the subwords of sentences, which begin with <s> but do not end with </s>.
+        """Return the subwords of sentences.
 
         Args:
-            text: ids of the dictionary.
+            text: word ids of sentences that begin with <s> and do not end with </s>.
             multiple: the number of subwords is rounded up to a multiple of this number.
         """
         subwords = self.subwords(text.ids)
@@ -211,7 +211,7 @@ class WordSubwords:
         if self.tokenizer.start:
             first[text.starts] = self.tokenizer.start_index
             counts[text.starts] = len(self.tokenizer.start) - self.tokenizer.start_index
-        else:  # such as XLNet, whose last symbol stands for the sentence
+        else:  # such as XLNet, whose last symbol represents the sentence
             first[text.starts] = sentences.lengths - 1
             counts[text.starts] = 1
         return SubwordBatch(
@@ -221,7 +221,7 @@ class WordSubwords:
         )
 
     def _table_for(self, words: Ids) -> Spans:
-        """Return the table, after adding the words that it lacks.
+        """Add missing words to the table and return it.
 
         Raises:
             DataError: if one of the words cannot be tokenized.
@@ -235,7 +235,7 @@ class WordSubwords:
         return self._table
 
     def _add_words(self) -> None:
-        """Tokenize the words of the dictionary that are not in the table."""
+        """Tokenize the dictionary words that are not in the table."""
         known, symbols = len(self._table), self.dictionary.symbols
         rows = []
         for number, word in enumerate([*symbols, *self.dictionary.surfaces][known:], known):
@@ -250,7 +250,7 @@ class WordSubwords:
         self._table = self._table.concat(added)
 
     def _with_symbols(self, table: Spans) -> Spans:
-        """Return `table` with new subwords for fairseq's special symbols, its first entries.
+        """Replace the subwords of fairseq's special symbols, the first entries of `table`.
 
         <s> gets the encoder's start symbols. The other special symbols get the unknown subword.
         """

@@ -1,7 +1,7 @@
-"""Transforms of tokens: changes of suffix, case, verb form and number, splits and merges.
+"""Token transforms: changes of suffix, case, verb form and number, splits and merges.
 
-The suffix transforms are those of PIE (table 10). The other groups follow GECToR (Omelianchuk et
-al., 2020, section 3).
+The suffix transforms are from PIE (table 10). The other groups follow GECToR (Omelianchuk et al.,
+2020, section 3).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.inflection import inflection
 
 NO_SUFFIX = "-"
-"""Symbol of the empty suffix in suffix files."""
+"""Symbol for the empty suffix in suffix files."""
 ENGLISH = """
 - s      a A i I
 - d
@@ -53,7 +53,7 @@ y ied
 y ical
 y ies
 """
-"""Suffix pairs of PIE, table 10, for both directions, and words that keep the first suffix.
+"""Suffix pairs from PIE (table 10), for both directions, and words that keep the first suffix.
 
 The words are from the authors' code. For example, "an" is not "a" with the suffix "n".
 """
@@ -62,18 +62,18 @@ SuffixPair = tuple[str, str, list[str]]
 
 
 def english_suffixes() -> list[SuffixPair]:
-    """Return the suffix pairs of PIE, table 10."""
+    """Return the suffix pairs from PIE (table 10)."""
     return _parse_suffix_pairs(ENGLISH.splitlines(), "table 10")
 
 
 def read_suffixes(path: Path) -> list[SuffixPair]:
     """Read suffix pairs from a file.
 
-    Each line has two suffixes, and optional words that keep the first suffix.
+    Each line contains two suffixes, and optional words that keep the first suffix.
     """
     pairs = _parse_suffix_pairs(read_lines(path), str(path))
     if not pairs:
-        raise DataError(f"{path} has no suffixes. Expected lines such as: - s")
+        raise DataError(f"{path} contains no suffixes. Expected lines such as: - s")
     return pairs
 
 
@@ -92,8 +92,8 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
         wrong = [word for word in words[2:] if not word.endswith(left)]
         if wrong:
             raise DataError(
-                f"{name}:{number}: {wrong[0]!r} does not end in {left!r}. Expected words with the "
-                "first suffix."
+                f"{name}:{number}: {wrong[0]!r} does not end in {left!r}. Expected words that end "
+                "in the first suffix."
             )
         if frozenset((left, right)) in pairs:
             raise DataError(
@@ -105,7 +105,7 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
 
 
 class Transform(Protocol):
-    """A change of a token. Its label has the name KIND_argument, such as CASE_lower."""
+    """A change to a token. The name of its label is KIND_argument, such as CASE_lower."""
 
     @property
     def kind(self) -> str:
@@ -113,7 +113,7 @@ class Transform(Protocol):
 
     @property
     def argument(self) -> str:
-        """The part of the label's name after the kind."""
+        """The part of the label name after the kind."""
 
     def __call__(self, word: str) -> str | None:
         """Return the changed word, or None if the transform cannot change it."""
@@ -121,7 +121,7 @@ class Transform(Protocol):
 
 @dataclass(frozen=True)
 class SuffixTransform:
-    """Transform that replaces the suffix `off` by `on`. One of them can be empty."""
+    """Transform that replaces the suffix `off` with `on`. One of them can be empty."""
 
     kind = "suffix"
     off: str
@@ -142,7 +142,7 @@ class SuffixTransform:
 
     @property
     def inverse(self) -> SuffixTransform:
-        """Transform in the opposite direction."""
+        """The transform in the opposite direction."""
         return SuffixTransform(self.on, self.off)
 
 
@@ -151,15 +151,15 @@ WordFunction = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class WordTransform:
-    """Transform by one of the functions in `WORD_FUNCTIONS`.
+    """Transform that applies a function in `WORD_FUNCTIONS`.
 
-    If the function returns text with spaces, the token is split there.
+    If the function returns text with spaces, the token is split at the spaces.
     """
 
     kind: str
     argument: str
     forms: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
-    """The changed words by word, of a model with a table of verb forms. None: the function."""
+    """Verb forms by word, from a model's table. If it is None, the function is used."""
 
     def __call__(self, word: str) -> str | None:
         """Return the changed word, or None if the function does not change it."""
@@ -170,13 +170,13 @@ class WordTransform:
 
 @dataclass(frozen=True)
 class MergeTransform:
-    """Transform of a token and the next token: one of `MERGES`."""
+    """Transform of a token and the next token, from `MERGES`."""
 
     kind = "merge"
     argument: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the word, which any next token can be merged with."""
+        """Return the word itself: it can be merged with any next token."""
         return word
 
     def merged(self, word: str, following: str) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ MERGES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "hyphen": lambda word, following: (f"{word}-{following}",),
     "swap": lambda word, following: (following, word),
 }
-"""Merges of a token and the next: without the space, with a hyphen, or in the other order."""
+"""Merges of a token and the next one: without a space, with a hyphen, or in reverse order."""
 
 
 def _split_hyphens(word: str) -> str | None:
@@ -217,10 +217,10 @@ GROUP_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     },
     "split": {"hyphen": _split_hyphens},
 }
-"""Functions of a word in the groups of transforms, by kind and argument.
+"""Word functions in the transform groups, by kind and argument.
 
-Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters but
-the last in uppercase (DVDs).
+Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters except
+the last one in uppercase (DVDs).
 """
 GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     "case": {
@@ -235,25 +235,25 @@ GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     "number": {"cut": lambda word: word[:-1] or None},
     "unknown": {"label": lambda word: None},
 }
-"""Functions of the labels of GECToR that the groups do not have.
+"""Functions of GECToR labels that are not in the groups.
 
-Case: the other letters in lowercase, the same after the first letter, and all letters but the last
-in uppercase. Verb: from one form to another. Number: without the last letter. The unknown label
-stands for all labels that a table does not have, and never changes a word.
+Case: capitalize and lowercase the rest, the same from the second letter on, and uppercase all
+letters except the last one. Verb: from one form to another. Number: without the last letter. The
+unknown label stands for all labels that are missing in a table, and never changes a word.
 """
 WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     kind: {**GROUP_FUNCTIONS.get(kind, {}), **GECTOR_FUNCTIONS.get(kind, {})}
     for kind in (*GROUP_FUNCTIONS, "unknown")
 }
-"""All functions of a word, by kind and argument."""
+"""All word functions, by kind and argument."""
 GROUPS = ("case", "merge", "split", "verb", "number")
-"""Groups of transforms that an edit dictionary can have in addition to suffixes."""
+"""Groups of transforms that an edit dictionary can contain in addition to suffixes."""
 BEFORE_SUFFIXES = (("verb", "VBD"), ("verb", "VBG"), ("verb", "VBN"))
 """Transforms that precede the suffixes.
 
-The past tense and the participles of all verbs thereby have the same label. The regular -s of
-nouns and verbs stays a suffix, because only the context distinguishes "books" (noun) from "books"
-(verb).
+Past tense forms of regular and irregular verbs thereby share a label, and so do participles. The
+regular -s of nouns and verbs remains a suffix transform, because only the context distinguishes
+"books" (noun) from "books" (verb).
 """
 FORMS_OF_ENDINGS = {
     **dict.fromkeys(("", "e", "y"), (("number", "singular"), ("verb", "VB"))),
@@ -261,7 +261,7 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""Transforms of nouns and verbs to the form that has an ending in regular nouns and verbs."""
+"""For each regular ending, the transforms to the noun and verb forms that use it."""
 MAX_WORDS = 200_000
 """Max number of words in the cache of `Transforms`."""
 
@@ -275,7 +275,7 @@ class Transforms:
 
     table: tuple[Transform, ...] = ()
     spared: tuple[frozenset[str], ...] = ()
-    """For each transform, words that it must not change."""
+    """Words that each transform must not change."""
     _known: dict[str, dict[int, str]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -284,11 +284,11 @@ class Transforms:
     def of(
         cls, pairs: Iterable[tuple[str, str, Iterable[str]]], groups: Collection[str] = ()
     ) -> Transforms:
-        """Create two transforms per suffix pair, one for each direction, and those of the groups.
+        """Create two transforms for each suffix pair (both directions), and the group transforms.
 
         Args:
-            pairs: two suffixes, and words that the first transform does not change; the second
-                transform does not change the words that these would have become
+            pairs: two suffixes, and words that the first transform must not change; the results
+                that these words would have had are not changed by the second transform
             groups: names in `GROUPS`
         """
         for group in groups:
@@ -315,11 +315,10 @@ class Transforms:
         return cls(tuple(table), tuple(spared))
 
     def apply(self, number: int, word: str) -> str | None:
-        """Return the word that the transform with an index changes `word` to, or None.
+        """Return the word into which the transform with index `number` changes `word`, or None.
 
-        If a suffix transform makes a word that the dictionary of lemminflect does not have, such as
-        "childs", a transform of the table to the same form of nouns or verbs replaces it. This
-        makes "children".
+        If the result of a suffix transform is not in lemminflect's dictionary, such as "childs",
+        a transform to the same noun or verb form is applied instead. The result is "children".
         """
         if word in self.spared[number]:
             return None
@@ -334,7 +333,7 @@ class Transforms:
         return next((form for form in words if inflection().is_word(form.lower())), changed)
 
     def _forms(self, transform: SuffixTransform) -> list[Transform]:
-        """Return the transforms of the table that can replace a suffix transform."""
+        """Return the transforms in the table that can replace a suffix transform."""
         before, after = map(FORMS_OF_ENDINGS.get, (transform.off, transform.on))
         if before is None or after is None or before == after:
             return []
@@ -343,14 +342,14 @@ class Transforms:
     def match(self, word: str, other: str) -> int | None:
         """Return the index of the first transform that changes `word` to `other`, or None.
 
-        `other` has spaces if the word is split.
+        `other` contains spaces if the word is split.
         """
         changes = self._changes(word).items()
         return next((number for number, changed in changes if changed == other), None)
 
     @cached_property
     def merges(self) -> dict[str, int]:
-        """Indices of the merges by argument."""
+        """Indices of the merge transforms, by argument."""
         return {
             transform.argument: number
             for number, transform in enumerate(self.table)
@@ -368,7 +367,7 @@ class Transforms:
 
     @cached_property
     def _by_suffix(self) -> dict[str, list[int]]:
-        """Indices of the transforms by the suffix that they remove."""
+        """Indices of suffix transforms, by the suffix that they remove."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for number, transform in enumerate(self.table):
             if isinstance(transform, SuffixTransform):
@@ -380,7 +379,7 @@ class Transforms:
         return max(map(len, self._by_suffix), default=0)
 
     def _changes(self, word: str) -> dict[int, str]:
-        """Return the words that the transforms except merges generate from `word`, by index."""
+        """Return the results of all transforms except merges for `word`, by transform index."""
         changes = self._known.get(word)
         if changes is None:
             if len(self._known) >= MAX_WORDS:
@@ -398,7 +397,7 @@ class Transforms:
 
 
 def parse_transform(kind: str, argument: str) -> Transform:
-    """Return the transform of a label. Raise DataError if there is none."""
+    """Return the transform for a label. Raise DataError if there is none."""
     if kind == SuffixTransform.kind:
         return _parse_suffixes(argument)
     known = MERGES if kind == MergeTransform.kind else WORD_FUNCTIONS[kind]
@@ -411,9 +410,9 @@ def parse_transform(kind: str, argument: str) -> Transform:
 
 
 def with_forms(transform: Transform, forms: Mapping[str, str]) -> Transform:
-    """Return a verb transform that changes words by a table. Raise DataError for other kinds."""
+    """Return a verb transform that uses a verb form table. Raise DataError for other kinds."""
     if transform.kind != "verb" or not isinstance(transform, WordTransform):
-        raise DataError(f"A {transform.kind} transform has forms. Expected a verb transform.")
+        raise DataError(f"A {transform.kind} transform has no forms. Expected a verb transform.")
     return replace(transform, forms=forms)
 
 
@@ -423,7 +422,7 @@ def _parse_suffixes(name: str) -> SuffixTransform:
     transform = SuffixTransform(*parts)
     if transform.off == transform.on or transform.argument != name:
         raise DataError(
-            f"{name!r} is not a suffix transform. Expected for example +s, -s or -e+ing."
+            f"{name!r} is not a suffix transform. Expected, for example, +s, -s or -e+ing."
         )
     return transform
 

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 LINE_STREAM = np.uint64(2**32 - 1)
-"""Token position that stands for the line itself, for one random number per line."""
+"""Token position used to draw one random number for the line itself."""
 
 
 class Random:
     """Uniform random numbers that are independent of how lines are grouped into batches.
 
     Each line has a key. The n-th call returns mix(key + G (2^32 n + position)) for the token at
-    `position`, which is the SplitMix64 generator (Steele, Lea and Flood, 2014) seeded with the key.
+    `position`. This is the SplitMix64 generator (Steele, Lea and Flood, 2014), seeded with the key.
     A line therefore gets the same numbers in a batch and on its own.
     """
 
@@ -31,15 +31,15 @@ class Random:
     def of(cls, seeds: tuple[int, ...], lines: NDArray[np.int64] | int) -> Random:
         """Derive the key of each line from the seeds and the line index.
 
-        `lines` is an array of line indices, or n for 0, ..., n - 1.
+        `lines` is an array of line indices, or a number n for the indices 0, ..., n - 1.
         """
         numbers = np.arange(lines) if isinstance(lines, int) else lines
         key = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
         return cls(_mix_bits(GOLDEN * (numbers.astype(np.uint64) + np.uint64(1)) + key))
 
     def tokens(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return one number in [0, 1) per token, or per token at the indices `at` of the batch."""
-        # key + G (2^32 n + position) is start + G index for the token at `index` of the batch
+        """Return one number in [0, 1) per token, or per token at the batch indices `at`."""
+        # For the token at batch index i, key + G (2^32 n + position) equals start + G i.
         starts = (block.ends - block.lengths).astype(np.uint64)
         starts = self.keys + GOLDEN * (np.uint64(self.calls << 32) - starts)
         if at is None:
@@ -58,7 +58,7 @@ class Random:
         return _to_uniform(state)
 
     def normal(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return one standard normal number per token, or per token at the indices `at`."""
+        """Return one standard normal number per token, or per token at the batch indices `at`."""
         return _normal(self.tokens(block, at), self.tokens(block, at))
 
     def normal_lines(self) -> NDArray[np.float64]:
@@ -76,9 +76,9 @@ def _to_uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _normal(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Map two uniform numbers to a standard normal one (Box and Muller, 1958).
+    """Map two uniform numbers to a standard normal number (Box and Muller, 1958).
 
-    Computed in float32, which is faster.
+    The computation is in float32, which is faster.
     """
     radius: NDArray[np.float32] = np.sqrt(-2 * np.log((1 - first).astype(np.float32)))
     turned = radius * np.cos((2 * np.pi * second).astype(np.float32))
@@ -96,14 +96,14 @@ def _mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 Tokens = NDArray[Any]
-"""Integer ids of words: indices in a table of words, or hashes of their subwords."""
+"""Word ids: indices in a word table, or hashes of their subwords."""
 Same = Callable[[Tokens, Tokens], NDArray[Any]]
 """Elementwise comparison of two token arrays: True where both are the same word."""
 
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Lines of tokens, concatenated into one array."""
+    """Tokenized lines, concatenated into one array."""
 
     tokens: Tokens
     lengths: NDArray[np.int64]
@@ -111,7 +111,7 @@ class TokenBatch:
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """Index in `tokens` after the last token of each line, [lines]."""
+        """End index of each line in `tokens`, exclusive, [lines]."""
         return np.cumsum(self.lengths)
 
     @cached_property
@@ -131,7 +131,7 @@ class TokenBatch:
     def lengths_of(
         self, kept: NDArray[np.bool_] | NDArray[np.signedinteger[Any]]
     ) -> NDArray[np.int64]:
-        """Return the length of each line if token i occurs `kept[i]` times (False: deleted)."""
+        """Return line lengths after repeating token i `kept[i]` times. False deletes it."""
         up_to = np.zeros(len(kept) + 1, np.int64)
         np.cumsum(kept, out=up_to[1:])
         lengths: NDArray[np.int64] = up_to[self.ends] - up_to[self.ends - self.lengths]
@@ -150,7 +150,7 @@ class NoisedBatch:
         """Return a mask of the clean tokens that are deleted, replaced or moved, [clean tokens].
 
         A token is moved if its rank among the remaining tokens of its line differs. Unchanged
-        tokens are therefore in the noisy line in their original order.
+        tokens therefore keep their order in the noisy line.
         """
         tokens, origin = self.block.tokens, self.origin
         if (origin < 0).any():
@@ -166,7 +166,7 @@ class NoisedBatch:
         return changed
 
     def then(self, noise: Noise, draws: Random) -> NoisedBatch:
-        """Apply `noise` to these noisy lines. Origins still refer to the clean lines."""
+        """Apply `noise` to the noisy lines. Origins still refer to the clean lines."""
         after = noise(self.block, draws)
         origin = np.where(after.origin >= 0, self.origin[after.origin], -1)
         return NoisedBatch(after.block, origin)
@@ -178,8 +178,8 @@ class Noise(Protocol):
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return one noisy line for each clean line.
 
-        All random numbers come from `draws`. The number of calls of `draws` must not depend on the
-        lines, so that the noise of a line does not depend on the rest of the batch.
+        All random numbers come from `draws`. The number of calls to `draws` must not depend on the
+        lines. Otherwise, the noise of a line would depend on the rest of the batch.
         """
 
 
@@ -205,9 +205,9 @@ class NoiseChain:
 def keep_one_per_line(
     block: TokenBatch, deleted: NDArray[np.bool_], draws: Random
 ) -> NDArray[np.bool_]:
-    """Return the mask of deleted tokens, changed so that no line loses all its tokens.
+    """Change a mask of deleted tokens so that no line loses all its tokens.
 
-    A line whose tokens are all deleted keeps a random token.
+    A line whose tokens would all be deleted keeps a random token.
     """
     chosen = choose_one_per_line(block, draws)
     emptied = (block.lengths > 0) & (block.lengths_of(~deleted) == 0)
@@ -217,22 +217,22 @@ def keep_one_per_line(
 
 
 def choose_one_per_line(block: TokenBatch, draws: Random) -> NDArray[np.int64]:
-    """Return the index of a random token of each line, uniformly.
+    """Return the index of a random token of each line, drawn uniformly.
 
-    The index for an empty line belongs to another line, so callers have to exclude empty lines.
+    The index for an empty line points into another line, so callers must exclude empty lines.
     """
     chosen = (draws.lines() * block.lengths).astype(np.int64)
     return block.ends - block.lengths + chosen
 
 
 def repeated(block: TokenBatch, times: NDArray[np.signedinteger[Any]]) -> NoisedBatch:
-    """Repeat token i `times[i]` times: 0 deletes the token, 2 makes room for an insertion."""
+    """Repeat token i `times[i]` times. 0 deletes the token, and 2 makes room for an insertion."""
     origin = _repeated_indices(times)
     return NoisedBatch(TokenBatch(block.tokens.take(origin), block.lengths_of(times)), origin)
 
 
 def _repeated_indices(times: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Return the index i `times[i]` times, like np.repeat, but faster for random times up to 2."""
+    """Repeat each index i `times[i]` times. This is faster than np.repeat for times up to 2."""
     if times.max(initial=0) > 2:
         return np.repeat(np.arange(len(times)), times)
     copies = np.empty((len(times), 2), np.bool_)
@@ -246,10 +246,10 @@ def _repeated_indices(times: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64
 def sort_by_position(
     block: TokenBatch, shift: NDArray[np.float64], at: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Return the indices of the tokens, with the tokens of each line sorted by position + `shift`.
+    """Sort the tokens of each line by position + `shift`. Return the token indices.
 
-    `at` contains the indices of the tokens to sort. It must contain all or none of the tokens of
-    a line (default: all lines). Shifts are rounded to multiples of 2^-20.
+    `at` contains the indices of the tokens to sort. It must contain all or none of the tokens in a
+    line (default: all lines). Shifts are rounded to multiples of 2^-20.
     """
     at = np.arange(len(block.tokens)) if at is None else at
     rounded = np.rint(shift * 2**20).astype(np.int64)

@@ -32,12 +32,12 @@ NOISES: dict[str, type[Any]] = {
 WITHIN_WORDS = tuple(
     kind for kind, noise in NOISES.items() if "table" in noise.__dataclass_fields__
 )
-"""Noises that read and write words in a `WordTable`. Others work on ids alone."""
+"""Noises that read and write words in a `WordTable`. Other noises need only ids."""
 
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """Name and options of one noise of a chain."""
+    """Name and options of a noise in a chain."""
 
     kind: str
     options: Mapping[str, float | bool | str]
@@ -45,7 +45,7 @@ class NoiseSpec:
     def __str__(self) -> str:
         """Return the specification, such as ``direct:keep=0.2:mask=0.3``.
 
-        Options with their default value are included, except strings.
+        It includes options with default values, except strings.
         """
         values = {
             name: self.options.get(name, field.default)
@@ -70,9 +70,9 @@ def parse_noise(words: str) -> list[NoiseSpec]:
 
 
 def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
-    """Create the noise function of a chain.
+    """Create the noise function for a chain.
 
-    Each noise receives the `resources` whose names are fields of its class.
+    Each noise receives the `resources` that have the names of its fields.
     """
     noises: list[Noise] = []
     for spec in chain:
@@ -84,7 +84,7 @@ def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noi
 
 
 def describe_noises() -> str:
-    """Return a list of all noises and their options, for a help text."""
+    """List all noises and their options, for a help text."""
     return specs.describe_registry(NOISES)
 
 
@@ -102,11 +102,11 @@ class CorpusNoise:
 
     noise: Noise
     table: WordTable
-    """Words of the block and of the noise."""
+    """Words in the block, and words that the noise can insert."""
     seed: int
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the noisy lines of a block. Raise DataError for a line that cannot be noised."""
+        """Add noise to the lines of a block. Raise DataError for a line that cannot be noised."""
         split = split_words(block.data[0], MAX_TOKENS)
         if split is None:
             raise _line_error(block)
@@ -121,7 +121,7 @@ class CorpusNoise:
 
 
 def _line_error(block: Block) -> DataError:
-    """Return the error of the first line that `split_words` rejects."""
+    """Return the error for the first line that `split_words` rejects."""
     for index, line in enumerate(block.lines()):
         if problem := line_problem(line):
             return DataError(
@@ -132,7 +132,7 @@ def _line_error(block: Block) -> DataError:
 
 
 def line_problem(line: str) -> str:
-    """Return why a line cannot be noised, such as ``is blank``, or an empty string."""
+    """Return a reason, such as ``is blank``, if a line cannot be noised, or an empty string."""
     if not line or line.isspace():
         return "is blank"
     if "\0" in line:
@@ -143,7 +143,7 @@ def line_problem(line: str) -> str:
 
 
 def count_words(span: Span) -> Counter[str]:
-    """Count the words of the lines of a span, separated by whitespace."""
+    """Count the whitespace-separated words in a span."""
     counts: Counter[str] = Counter()
     for block in span_blocks(span):
         counts.update(count_line_words(block.data[0].decode("utf-8", "replace").split("\n")))

@@ -1,4 +1,4 @@
-"""Confusion sets: for each word of a vocabulary, the corrections that a spell checker suggests."""
+"""Confusion sets: the corrections that a spell checker suggests for each word in a vocabulary."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from fairseq_ssl.text.vocabulary import count_line_words
 
 @dataclass(frozen=True)
 class Aspell:
-    """Spell checker GNU Aspell, with Aspell's dictionary of a language.
+    """The spell checker GNU Aspell, with Aspell's dictionary for a language.
 
-    Aspell suggests nothing for a correct word. Words are therefore sent in a case that is never
-    correct ("tHEIR"), and the suggestions are converted to the case of the word. Words of a script
+    Aspell suggests nothing for correct words. Words are therefore sent in a case that is never
+    correct ("tHEIR"), and the suggestions are converted to the case of the word. Words in a script
     without case get suggestions only if they are not in Aspell's dictionary.
     """
 
@@ -45,7 +45,7 @@ class Aspell:
         return f"aspell {first.partition('Aspell ')[2].rstrip(')')} {self.language}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Yield the suggestions for each word, from one process. A blank line ends each answer."""
+        """Yield the suggestions for each word. One aspell process answers for all words."""
         queries = [word[:1].lower() + word[1:].upper() for word in words]
         lines = iter(self._ask("".join(f"^{word}\n" for word in queries)).split("\n")[1:])
         for word, form in zip(words, queries, strict=True):
@@ -70,9 +70,9 @@ class Aspell:
 
 
 def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
-    """Return the suggestions in the answer ``& word count offset: other, other``, or [].
+    """Return the suggestions in an answer ``& word count offset: other, other``, or [].
 
-    Answers for a part of the word are skipped.
+    Answers about only a part of the word are skipped.
     """
     for answer in answers:
         head, _, others = answer.partition(": ")
@@ -82,7 +82,7 @@ def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
 
 
 BATCH_WORDS = 500
-"""Number of words looked up per batch."""
+"""Number of words per batch."""
 MAX_CANDIDATES = 20
 """Maximum size of a confusion set."""
 
@@ -96,7 +96,7 @@ class ConfusionFinder:
     """Words allowed in confusion sets."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
-        """Return pairs of a word and its candidates. Skip words without candidates."""
+        """Return each word with its candidates. Words without candidates are skipped."""
         sets = []
         for word, suggestions in zip(words, self.checker.suggestions(words), strict=True):
             allowed = [
@@ -110,7 +110,7 @@ class ConfusionFinder:
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
-    """Return the counts of words with letters, and a count of `min_count` or more.
+    """Return the counts of words that contain letters and occur at least `min_count` times.
 
     Words with a digit or a NUL character are omitted.
     """
@@ -125,7 +125,7 @@ def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]
 
 
 def word_batches(words: Mapping[str, int]) -> list[list[str]]:
-    """Return batches of the words to look up, which are the words of two letters or more."""
+    """Divide the words with at least two letters into batches to look up."""
     long = [word for word in words if _letters(word) > 1]
     return [long[at : at + BATCH_WORDS] for at in range(0, len(long), BATCH_WORDS)]
 
@@ -145,11 +145,11 @@ def build_confusion_sets(
     """Return the confusion sets of a vocabulary, by word. Words without candidates are omitted.
 
     Args:
-        counts: counts by word; words of two letters or more, without digits, get a set
+        counts: word counts; words with two or more letters and no digits can get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
         min_count: min count of a word
-        executor: `Executor` for the batches (default: this process)
-        progress: called with the number of words done
+        executor: runs the batches (default: this process)
+        progress: called with the number of processed words
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
     {'their': ('there',), 'there': ('their',)}
@@ -177,18 +177,19 @@ def build_confusion_sets_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> Signature:
-    """Build confusion sets for the words of text files and write them to a file.
+    """Build confusion sets for the words in text files and write them to a file.
 
-    Return the signature, with the numbers of words looked up, of sets, and of words in all sets.
+    The signature that is returned contains the number of words looked up, the number of sets, and
+    the number of words in all sets.
 
     Args:
-        inputs: tokenized text files, compressed by suffix
+        inputs: tokenized text files, which may be compressed
         output: file with one line per set: word, tab, confusable words separated by spaces
         aspell: language of Aspell's dictionary (default: use SymSpell)
         min_count: min count of a word
         overwrite: replace an existing output
-        executor: `Executor` for the batches (default: this process)
-        progress: called with the number of lines counted and of words done
+        executor: runs the batches (default: this process)
+        progress: called with the number of counted lines, then with the number of processed words
     """
     inputs, output = path_list(inputs), as_path(output)
     check_beside(output, inputs)
@@ -201,8 +202,8 @@ def build_confusion_sets_file(
         looked_up = sum(map(len, word_batches(known)))
         if not looked_up:
             raise DataError(
-                f"There is no word of two letters or more with a count of {min_count} or more in "
-                f"{', '.join(map(str, inputs))}."
+                f"No word of two or more letters occurs {min_count} times or more in "
+                f"{', '.join(map(str, inputs))}. Provide more text or set a lower `min_count`."
             )
         checker.version()  # fail early if the spell checker is not installed
         with atomic_lines(output) as file:
@@ -225,7 +226,7 @@ def format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
-    """Read a file of `build_confusion_sets_file`. Return the confusable words by word.
+    """Read a file written by `build_confusion_sets_file`. Return the confusable words by word.
 
     Raise DataError if a line is invalid or the file is empty.
     """
@@ -247,6 +248,6 @@ def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
         sets[word] = others
     if not sets:
         raise DataError(
-            f"{path} has no confusion sets. Create them with: fairseq-ssl confusion-sets"
+            f"{path} contains no confusion sets. Create them with: fairseq-ssl confusion-sets"
         )
     return sets

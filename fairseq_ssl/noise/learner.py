@@ -1,4 +1,4 @@
-"""Noise that imitates errors of English learners (PIE, appendix A.3, figure 4)."""
+"""Noise that imitates the errors of English learners (PIE, appendix A.3, figure 4)."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ from fairseq_ssl.options import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))
-"""Pairs of an error and the error to try instead if a line has no suitable word, in order."""
+"""Pairs, in order, of an error and the error to try if a line contains no suitable word."""
 
 
 @dataclass(frozen=True)
 class LearnerNoise:
-    """Omit, insert and replace words, and change verb forms, as in errors of English learners.
+    """Omit, insert and replace words, and change verb forms, like English learners.
 
-    The number of errors of a line and the kind of each error are drawn from the distributions of
-    the paper, or from those of `learner_errors` if `measured` is set. Errors are applied one after
-    another. Kinds are named after the correction, as in PIE:
+    The number of errors in a line and the kind of each error are drawn from the distributions in
+    the PIE paper, or from the counts in `learner_errors` if `measured` is set. Errors are applied
+    one after another. Kinds are named after the correction, as in PIE:
 
-    - append: delete the word at a random position, unless it is the only word of the line
+    - append: delete the word at a random position, unless it is the only word in the line
     - delete: insert a word that learners often add, at a random position
-    - replace: replace the word at a random position by a word that learners often add
-    - verb: replace a random verb by another form of the verb. A line without a verb gets a replace
-      error, as in the authors' code.
+    - replace: replace the word at a random position with a word that learners often add
+    - verb: replace a random verb with a different form of the verb. A line without a verb gets a
+      replace error, as in the authors' code.
 
-    A drawn word can be the word that it replaces.
+    A drawn word can be the same as the word that it replaces.
 
-    `listed` follows the authors' code instead of the paper, which chooses random positions. Append
-    errors then delete only words that learners often omit. Replace errors change only words that
-    learners often replace, into the words that they write. If a line has no suitable word, it stays
-    unchanged (append) or gets a verb error (replace).
+    The paper chooses random positions. If `listed` is set, the noise follows the authors' code
+    instead: append errors delete only words that learners often omit, and replace errors change
+    only words that learners often replace, into the words that they write instead. A line without a
+    suitable word stays unchanged (append) or gets a verb error (replace).
     """
 
     learner_errors: LearnerErrors = DEFAULT_ERRORS
-    listed: bool = option(False, "errors only at words of the learner error counts")
+    listed: bool = option(False, "errors only at words in the learner error counts")
     measured: bool = option(False, "number and kinds of errors from the learner error counts")
     table: WordTable = field(default_factory=WordTable)
 
     def __post_init__(self) -> None:
         if not (any(self._counted.errors) and any(self._shares)):
             raise UsageError(
-                "The learner errors have no counts of `errors` or `kinds`, which measured=true "
+                "The learner errors contain no counts of `errors` or `kinds`, which measured=true "
                 "needs. Create a file with these counts: fairseq-ssl learner-errors"
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Draw the number of errors of each line, then add the errors one after another."""
+        """Draw the number of errors in each line, then add the errors one after another."""
         errors = self._counted.errors
         number = _sample(errors, draws.lines())
         words = np.array(self.table.strings(clean.tokens), dtype=object)
@@ -75,12 +75,12 @@ class LearnerNoise:
 
     @property
     def _counted(self) -> LearnerErrors:
-        """Counts of lines by number of errors, and of errors by kind."""
+        """Learner errors that provide the number and kinds of errors."""
         return self.learner_errors if self.measured else DEFAULT_ERRORS
 
     @property
     def _shares(self) -> tuple[int, ...]:
-        """Counts of append, verb, replace and delete errors."""
+        """Counts of append, verb, replace and delete errors, in this order."""
         return tuple(self._counted.kinds.get(kind, 0) for kind in ERROR_KINDS)
 
     @cached_property
@@ -99,7 +99,7 @@ class LearnerNoise:
 
     @cached_property
     def _fits(self) -> Mapping[int, Callable[[str], Any]]:
-        """Predicates of the words that an error applies to. Other errors apply to all words."""
+        """Predicate for the words that each error applies to. Other errors apply to all words."""
         fits: dict[int, Callable[[str], Any]] = {VERB: verb_forms}
         if self.listed:
             fits[APPEND] = self.learner_errors.missing.__contains__
@@ -109,7 +109,7 @@ class LearnerNoise:
     def _add_error(
         self, selected: NDArray[np.bool_], block: TokenBatch, draws: Random
     ) -> NoisedBatch:
-        """Add one error to each of the selected lines of strings (figure 4, body of the loop)."""
+        """Add one error to each selected line of strings (figure 4, loop body)."""
         kind = _sample(self._shares, draws.lines())
         share_of_line, share_of_words = draws.lines(), draws.lines()
         kind[~selected | (block.lengths == 0) | ((kind == APPEND) & (block.lengths == 1))] = NONE
@@ -135,7 +135,7 @@ class LearnerNoise:
     ) -> NDArray[np.int64]:
         """Return the index of the token at which each line gets its error.
 
-        If no token of a line is suitable, change the line's entry of `kind` to the fallback.
+        If a line contains no suitable token, its entry in `kind` is changed to the fallback.
         """
         room = block.lengths + (kind == DELETE)
         place: NDArray[np.int64] = block.ends - block.lengths + (share * room).astype(np.int64)
@@ -185,9 +185,9 @@ def _choose_fitting_token(
     fits: Callable[[str], Any],
     share: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Return the index of a random token of each line for which `fits` is true.
+    """Return the index of a random token in each line for which `fits` is true.
 
-    The index is -1 for a line without such a token, and for a line that is not in `lines`.
+    The index is -1 for lines without such a token and for lines that are not in `lines`.
     """
     at = np.flatnonzero(np.repeat(lines, block.lengths))
     fit = np.fromiter(map(bool, map(fits, block.tokens[at].tolist())), np.bool_, len(at))
