@@ -12,7 +12,7 @@ def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
 
 
 def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
-    """Count unknown tokens: ids of <unk> or, for models that copy, ids beyond the dictionary.
+    """Return the number of unknown tokens: <unk>, or ids beyond the dictionary for copying.
 
     Args:
         dictionary: a fairseq dictionary.
