@@ -83,7 +83,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
     def backward(ctx: Any, to_chosen: Tensor, to_sums: Tensor) -> tuple[Tensor, None]:
         """Return the gradient with respect to the logits: g (onehot - p) + s (1 - vocabulary * p).
 
-        g is the gradient with respect to log p of the targets, s with respect to the sums.
+        g and s are the gradients with respect to the two outputs of `forward`.
         """
         logits, target = ctx.saved_tensors
         gradient = torch.empty_like(logits)

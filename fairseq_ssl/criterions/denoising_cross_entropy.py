@@ -29,7 +29,7 @@ from fairseq_ssl.options import option
 class DenoisingCrossEntropyConfig(CriterionConfig):
     """Options of the masked loss."""
 
-    label_smoothing: float = option(0.0, "label smoothing", low=0, high=1)
+    label_smoothing: float = option(0.0, "epsilon for label smoothing", low=0, high=1)
     denoise_keep_rate: float = option(
         0.03,
         "fraction of unchanged words that count in the loss; noised words and end symbols always "

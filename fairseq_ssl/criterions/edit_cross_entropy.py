@@ -43,7 +43,7 @@ class EditCrossEntropyConfig(CriterionConfig):
         "loss weight of keep edits; PIE uses 0.4 for GEC and 1 for spelling and OCR (table 12)",
         low=0,
     )
-    label_smoothing: float = option(0.0, "label smoothing", low=0, below=1)
+    label_smoothing: float = option(0.0, "epsilon for label smoothing", low=0, below=1)
 
 
 @register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
@@ -51,7 +51,8 @@ class EditCrossEntropy(Criterion):
     """Cross-entropy -log p(e_i | x), times the copy weight if e_i is keep (PIE, equation 4).
 
     The loss is averaged over positions, which are the tokens and the start of each sentence. With
-    --sentence-avg, it is averaged over sentences, as in the authors' code.
+    --sentence-avg, it is averaged over sentences, as in the authors' code. The binary cross-entropy
+    of the error detection head, if any, is added.
     """
 
     def __init__(

@@ -37,7 +37,9 @@ class ReconstructionLossConfig(CriterionConfig):
         "increases linearly to 0.2 at update 2000",
     )
     reconstruction_start_update: int = option(0, "first update with a reconstruction loss", low=0)
-    label_smoothing: float = option(0.0, "label smoothing for parallel sentences", low=0, below=1)
+    label_smoothing: float = option(
+        0.0, "epsilon for label smoothing of parallel sentences", low=0, below=1
+    )
 
 
 class WeightSchedule:
@@ -54,7 +56,7 @@ class WeightSchedule:
         self.points = _parse_points(str(spec))
 
     def at(self, update: int) -> float:
-        """Return the weight at the update with this number."""
+        """Return the weight at update number `update`."""
         if update < self.start:
             return 0.0
         updates, weights = zip(*self.points, strict=True)
@@ -184,7 +186,7 @@ class ReconstructionLoss(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log losses in bits: per pair, per word in each direction, per monolingual sentence."""
+        """Log losses in bits per pair, per word in each direction, and per monolingual sentence."""
         total = totals(logging_outputs)
         size = total("sample_size")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)

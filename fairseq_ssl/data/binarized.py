@@ -116,7 +116,7 @@ def join_ids(sentences: Sequence[IdArray], separator: int) -> IdArray:
 
 
 def split_ids(group: IdArray, separator: int) -> list[IdArray]:
-    """Split joined sentences. The results are views of `group`."""
+    """Split joined sentences at the separator id. The results are views of `group`."""
     separators = np.flatnonzero(group == separator).tolist()
     starts, ends = [0, *(index + 1 for index in separators)], [*separators, len(group)]
     return [group[start:end] for start, end in zip(starts, ends, strict=True)]

@@ -12,7 +12,9 @@ def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
 
 
 def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
-    """Return the number of unknown tokens: <unk>, or ids beyond the dictionary for copying.
+    """Return the number of unknown tokens.
+
+    A token is unknown if its id is <unk> or, for models that copy, beyond the dictionary.
 
     Args:
         dictionary: a fairseq dictionary.

@@ -122,7 +122,7 @@ def read_config(folder: str) -> str:
 
 
 def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> list[int]:
-    """Return the id of each symbol in the encoder's vocabulary.
+    """Return for each dictionary symbol its id in the encoder's vocabulary.
 
     Padding entries of the dictionary get the id of <unk>. Raise DataError if other symbols are not
     in the encoder's vocabulary.

@@ -36,8 +36,8 @@ class ShapeOptions:
     )
     shape_max_shift: int = option(
         500,
-        "maximum shift in tokens in training (shifted only); shifts are drawn uniformly from 0 to "
-        "K for each sequence and update, separately for source and target",
+        "maximum shift during training in tokens (shifted only); shifts are drawn uniformly from 0 "
+        "to K for each sequence and update, separately for source and target",
         low=0,
         metavar="K",
     )

@@ -54,7 +54,8 @@ class TwoWayModel(BaseFairseqModel):
     def train(self, mode: bool = True) -> TwoWayModel:
         """Set training or evaluation mode, unless all modules are already in this mode.
 
-        fairseq sets the mode before each update. Checking the mode takes a third of the time.
+        fairseq sets the mode before each update. Checking the mode takes a third of the
+        time that setting it takes.
         """
         if any(module.training != mode for module in self.modules()):
             super().train(mode)

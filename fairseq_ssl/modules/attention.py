@@ -20,15 +20,15 @@ from torch.nn import functional
 
 _lock = threading.Lock()
 _stocks: list[Callable[..., Any]] = []
-"""PyTorch's original function, once for each active `float32_attention` context."""
+"""PyTorch's original function, listed once per active `float32_attention` context."""
 
 
 @contextlib.contextmanager
 def float32_attention() -> Iterator[None]:
     """Context manager in which scaled dot-product attention uses float32 despite autocast.
 
-    On CPUs, attention over up to 512 keys is slower in bfloat16. The context also affects fairseq's
-    attention, because PyTorch looks the function up at each call.
+    On CPUs, attention over up to 512 keys is slower in bfloat16 than in float32. The context also
+    affects fairseq's attention, because PyTorch looks up the function at each call.
     """
     with _lock:
         if not _stocks:
@@ -105,18 +105,18 @@ class Attention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def project(self, states: Tensor) -> tuple[Tensor, KeysValues]:
-        """Return the queries, and the keys and values, of `states` [batch, time, dim]."""
+        """Project `states` [batch, time, dim] to queries, and to keys and values."""
         query, key, value = self._split_heads(self.in_proj(states), 3)
         return query, KeysValues(key, value)
 
     def project_queries(self, states: Tensor) -> Tensor:
-        """Return only the queries of `states` [batch, time, dim]."""
+        """Project `states` [batch, time, dim] only to queries."""
         dim = self.out_proj.in_features
         projected = functional.linear(states, self.in_proj.weight[:dim], self.in_proj.bias[:dim])
         return self._split_heads(projected, 1)[0]
 
     def project_keys_values(self, states: Tensor) -> KeysValues:
-        """Return only the keys and values of `states` [batch, time, dim]."""
+        """Project `states` [batch, time, dim] only to keys and values."""
         dim = self.out_proj.in_features
         projected = functional.linear(states, self.in_proj.weight[dim:], self.in_proj.bias[dim:])
         return KeysValues(*self._split_heads(projected, 2))
@@ -356,7 +356,7 @@ class IncrementalTarget:
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
-        """Fill the cache with the pseudo future of each layer, `future`, unless it is None."""
+        """Fill the cache with each layer's pseudo future, unless `future` is None."""
         self.step = -1
         self.mask: Tensor | None = None
         self.cache: list[KeysValues] = []

@@ -205,7 +205,7 @@ class _Parts(NamedTuple):
     alpha: Tensor
     """log of the sum of alpha over all positions of the word."""
     copied: Tensor
-    """log of (1 - p_gen) times this sum."""
+    """log of (1 - p_gen) times the sum of alpha over all positions of the word."""
     mixed: Tensor
     """log p(w)."""
 
@@ -236,7 +236,7 @@ class _Mixture(torch.autograd.Function):
             gate: [rows], the logit of p_gen.
             words: [rows, source time], local ids below `width`.
             first: [rows, source time], the first position of the same word.
-            width: vocabulary size plus max unknown words.
+            width: number of columns, including columns for unknown words.
         """
         dtype = torch.promote_types(logits.dtype, torch.float32)
         vocabulary = logits.size(1)
@@ -257,7 +257,7 @@ class _Mixture(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients for logits, alpha and gate, and None for the other arguments."""
+        """Return the gradients with respect to logits, alpha and gate."""
         out, alpha, gate, words, first, generated = ctx.saved_tensors
         (grad,) = outer
         parts = _mix(generated, alpha, gate, first)

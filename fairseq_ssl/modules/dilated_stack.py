@@ -110,11 +110,11 @@ class DilatedConvolution(nn.Module):
 
 UNKNOWN_SLOPE = -1.0
 SLOPE_UNITS = 100
-"""Number of stored units in a slope of 1. Products of lengths and integer slopes are exact."""
+"""Scale of stored slopes, which are integers so that products with lengths are exact."""
 
 
 class Unfolding(ExactBuffers):
-    """Dynamic unfolding: a source s has max(|s|, a |s| + b) columns.
+    """Dynamic unfolding: the encoder returns max(|s|, a |s| + b) columns for a source s.
 
     The buffer `line` stores a and b, so checkpoints contain them.
     """
@@ -160,7 +160,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "selu": functional.selu,
 }
 GAINS = {"relu": 6.0, "selu": 3.0}
-"""Gain of uniform weights within +- sqrt(gain / fan-in), as in He et al. and LeCun et al."""
+"""Gains of initial weights, which are uniform within +- sqrt(gain / fan-in)."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class DilatedStack(nn.Module):
 
 
 def init_weights(module: nn.Module, activation: str) -> None:
-    """Initialize the weights of all linear layers for an activation. Set biases to 0."""
+    """Initialize linear layers as in He et al. or, for selu, LeCun et al. Biases are 0."""
     for linear in module.modules():
         if isinstance(linear, nn.Linear):
             bound = math.sqrt(GAINS[activation] / linear.in_features)

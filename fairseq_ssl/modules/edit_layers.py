@@ -309,7 +309,7 @@ class EditScores(nn.Module):
 
         keep            theta . h + phi(x_i) . H(h)
         append of w     theta . h + phi(x_i) . H(h) + phi(w) . H(a)
-        replace by w    theta . h + (phi(w) - phi(x_i)) . H(r)
+        replace with w  theta . h + (phi(w) - phi(x_i)) . H(r)
         delete          theta . h
         transform       theta . h + phi(x_i) . H(h)
 

@@ -159,7 +159,7 @@ class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients for queries, keys, values and tables."""
+        """Return the gradients with respect to queries, keys, values and tables."""
         q, k, v, key_table, value_table, future, pads, dropped = ctx.saved_tensors
         masks, limit = AttentionMasks(future, pads, dropped, ctx.dropout), key_table.size(0) // 2
         of_rows, of_tables = [], []
@@ -215,13 +215,13 @@ def _drop(p: Tensor, masks: AttentionMasks, rows: slice) -> Tensor:
 
 
 def _softmax_gradient(dp: Tensor, p: Tensor) -> Tensor:
-    """Return the gradient for the scores, p (dp - sum_j p dp), and overwrite `dp`."""
+    """Return the gradient with respect to the scores, p (dp - sum_j p dp). Overwrite `dp`."""
     weighted = dp.mul_(p)
     return weighted.sub_(p * weighted.sum(-1, keepdim=True))
 
 
 def _table_gradient(by_distance: Tensor, vectors: Tensor) -> Tensor:
-    """Return the gradient for a table [2L + 1, dim], summed over rows and queries."""
+    """Return a table's gradient [2L + 1, dim], summed over rows and queries."""
     return by_distance.flatten(0, 1).T @ vectors.flatten(0, 1)
 
 
@@ -381,7 +381,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
 
     @property
     def current_max_shift(self) -> int:
-        """K at the current update."""
+        """Maximum shift K at the current update."""
         if self.num_updates >= self.warmup_updates:
             return self.max_shift
         return self.max_shift * self.num_updates // self.warmup_updates

@@ -97,7 +97,7 @@ class AlignedIncrementalTarget:
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues]) -> None:
-        """Fill the cache with the pseudo future of each layer, `future`."""
+        """Fill the cache with each layer's pseudo future."""
         rows = encoded.row_indices()
         real = encoded.real[rows]
         self.alignment = PrefixAlignment(encoded.tokens[rows], real)

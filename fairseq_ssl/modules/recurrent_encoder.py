@@ -97,7 +97,7 @@ class _Normalize(torch.autograd.Function):
 
 
 class RecurrentEncoder(nn.Module):
-    """Word embeddings and an LSTM: h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (Kiyono, 2022, 3.4)."""
+    """Word embeddings and an LSTM: h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (Kiyono, 2022)."""
 
     def __init__(
         self, sizes: RecurrentSizes, padding: int, counts: Sequence[int] | None = None

@@ -22,7 +22,7 @@ class WindowLogits(NamedTuple):
     """Logits for the windows of all texts in a batch, concatenated."""
 
     logits: list[Tensor]
-    """[windows, classes] for each imitator."""
+    """One tensor [windows, classes] for each imitator."""
     texts: Tensor
     """[windows], the index of each window's text in the batch."""
     counts: Tensor

@@ -77,7 +77,7 @@ class RowAdam(Adam):
     """
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights. Return the output of `closure`, or None without one."""
+        """Update all weights. Return the output of `closure`, or None without a closure."""
         extracted = [self._extract_rows(group, index) for group, index in self._find_sparse()]
         try:
             return super().step(closure)
@@ -185,7 +185,7 @@ def _is_plain(gradient: Tensor) -> bool:
 
 @torch.no_grad()
 def fused_step(optimizer: torch.optim.Optimizer) -> None:
-    """Update the weights with a fused kernel, with the results and the state of fairseq's Adam.
+    """Apply the update of fairseq's Adam with PyTorch's fused kernel and the same optimizer state.
 
     fairseq adds epsilon to the root of the second moment before the bias correction, but PyTorch
     adds it after the correction. To compensate, epsilon is divided by the correction.
