@@ -1,4 +1,4 @@
-"""Variants of Adam: BERT's weight decay, lazy updates for sparse gradients, a fused kernel."""
+"""Variants of Adam: BERT's weight decay, lazy updates for sparse gradients, and a fused kernel."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -33,7 +33,7 @@ class BertAdam(FairseqAdam):
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Load a state. Vectors have no weight decay, even if an override sets one."""
+        """Load the optimizer state. Vectors have no weight decay, even if an override sets one."""
         super().load_state_dict(state_dict, optimizer_overrides)
         for group in self.param_groups:
             if all(weight.dim() <= 1 for weight in group["params"]):
@@ -70,14 +70,14 @@ class SparseRows(NamedTuple):
 
 
 class RowAdam(Adam):
-    """fairseq's Adam, but a sparse gradient updates only the rows that it contains.
+    """fairseq's Adam, except that a sparse gradient updates only the rows that it contains.
 
-    Other rows and their moments do not change. Standard Adam would move them by their momentum,
-    and read and write the whole table in each step.
+    Other rows and their moments do not change. Standard Adam would update them with their momentum,
+    and read and write the complete table in each step.
     """
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights. Return the output of `closure`, or None without one."""
+        """Update all weights. Return the output of `closure`, or None without a closure."""
         extracted = [self._extract_rows(group, index) for group, index in self._find_sparse()]
         try:
             return super().step(closure)
@@ -143,13 +143,13 @@ class LazyAdam(FairseqAdam):
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip the total norm of all gradients, dense and sparse. Return the norm before that."""
+        """Clip the total norm of dense and sparse gradients. Return the norm before clipping."""
         parts = [SimpleNamespace(grad=gradient) for gradient in self._gradients()]
         norm: Tensor = utils.clip_grad_norm_(parts, max_norm, aggregate_norm_fn)
         return norm
 
     def _gradients(self) -> list[Tensor]:
-        """Return the values of all gradients, dense and sparse. Callers change them in place."""
+        """Return the values of all gradients, dense and sparse, which can be changed in place."""
         gradients = []
         for weight in self.params:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -185,7 +185,7 @@ def _is_plain(gradient: Tensor) -> bool:
 
 @torch.no_grad()
 def fused_step(optimizer: torch.optim.Optimizer) -> None:
-    """Update the weights as fairseq's Adam does, with the same state.
+    """Apply the update of fairseq's Adam with PyTorch's fused kernel and the same optimizer state.
 
     fairseq adds epsilon to the root of the second moment before the bias correction, but PyTorch
     adds it after the correction. To compensate, epsilon is divided by the correction.
@@ -215,7 +215,7 @@ def fused_step(optimizer: torch.optim.Optimizer) -> None:
 def _group_by_step(
     optimizer: torch.optim.Optimizer, weights: list[Tensor]
 ) -> dict[int, list[Tensor]]:
-    """Increment the step of each weight with a gradient. Return these weights by their step."""
+    """Increment the step of each weight with a gradient. Return these weights grouped by step."""
     by_step = defaultdict(list)
     for weight in weights:
         if weight.grad is None:
