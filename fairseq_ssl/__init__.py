@@ -21,7 +21,7 @@ Names registered with fairseq, by the flag that selects them:
     lstm_classifier
         An LSTM text classifier, for use as an expert (MEIN).
     encoder_classifier, bert_classifier
-        Text classifiers with the encoder of a translation model or with a BERT (MEIN).
+        Text classifiers with a BERT encoder or the encoder of a translation model (MEIN).
     recurrent_lm
         LSTM language models that initialize lstm_classifier, for the task language_modeling (MEIN).
     imitators

@@ -56,7 +56,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "xlnet": (32000, None, None, 1e-12, 5),
     "deberta": (50265, 512, 0, 1e-7, 0),
 }
-"""Values of `SETTING_NAMES` for the public encoders, by model type. None: not a setting of it."""
+"""Values of `SETTING_NAMES` for the public encoders, by model type, or None for no such setting."""
 DEBERTA = {
     "relative_attention": True,
     "max_relative_positions": -1,

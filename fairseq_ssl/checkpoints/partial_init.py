@@ -92,9 +92,9 @@ def classifier_encoder_weights(
     ]
     if wrong:
         raise DataError(
-            f"{path} lacks the weight {ENCODER_PREFIX}{wrong[0]}, or the weight does not have the "
-            f"shape of a {architecture(state)} with the options in the checkpoint. Use another "
-            "checkpoint of the run."
+            f"{path} lacks the weight {ENCODER_PREFIX}{wrong[0]}, or its shape does not match the "
+            f"options of the {architecture(state)} in the checkpoint. Use another checkpoint of "
+            "the run."
         )
     rows = symbol_rows(dictionary, path, "--classifier-encoder-dict", weights[embedding])
     initial, count = rows_by_symbol(weights[embedding], rows, symbols, start[embedding])

@@ -66,7 +66,7 @@ def _tokenizer_json(folder: Path) -> str:
     if fast is None:
         raise DataError(
             f"{folder} has no fast tokenizer. Expected a tokenizer.json, or files that "
-            "transformers converts to one."
+            "transformers can convert to it."
         )
     text: str = fast.to_str()
     return text
