@@ -1,6 +1,6 @@
 """Label tables of GECToR models (Omelianchuk et al., 2020) as edit dictionaries.
 
-Labels change a word as in the package `gector`, with these exceptions:
+Labels change a word as in the package `gector`, except in these cases:
 
 - A word is kept if it or a part of it would become empty: "-" is not split, and the only letter of
   a word is not removed.
@@ -23,9 +23,9 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
 
 VERB_FORMS = "verb-form-vocab.txt"
-"""Usual name of a table of verb forms."""
+"""Usual file name of a table of verb forms."""
 UNKNOWN = ("<OOV>", "@@UNKNOWN@@")
-"""Names of the label that stands for all labels that a table does not have."""
+"""Names of the label that replaces all labels that are missing from a table."""
 NAMES = {
     "$KEEP": "KEEP",
     "$DELETE": "DELETE",
@@ -41,8 +41,8 @@ NAMES = {
     **{f"$MERGE_{name.upper()}": f"MERGE_{name}" for name in ("space", "hyphen", "swap")},
     **dict.fromkeys(UNKNOWN, "UNKNOWN_label"),
 }
-"""Our names of the labels without words. The transforms are in the order in which the authors'
-preprocessing tries them."""
+"""Label names in this package, by GECToR's names, for labels without words. The transforms are in
+the order in which the authors' preprocessing tries them."""
 
 
 class LabelTable(NamedTuple):
@@ -50,11 +50,11 @@ class LabelTable(NamedTuple):
 
     edits: EditDictionary
     rows: tuple[int, ...]
-    """For each label of `edits`, its index in the model."""
+    """Index in the model of each label of `edits`."""
 
 
 def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) -> LabelTable:
-    """Return the label table of a model.
+    """Convert the labels of a GECToR model to an edit dictionary.
 
     Args:
         names: names of the labels by index, without padding
@@ -86,7 +86,7 @@ def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) ->
 
 
 def _parse(name: str, where: Path) -> Label:
-    """Return our label of one of GECToR's. Raise DataError if the name is unknown."""
+    """Return the label for a GECToR label name. Raise DataError if the name is unknown."""
     if name in NAMES:
         return parse_label(NAMES[name])
     for prefix, kept in (("$APPEND_", True), ("$REPLACE_", False)):
@@ -100,7 +100,7 @@ def _parse(name: str, where: Path) -> Label:
 
 
 def _with_table(transforms: tuple[Transform, ...], verbs: Path | None) -> tuple[Transform, ...]:
-    """Return transforms that change verbs by a table of forms, if any."""
+    """Return the transforms. If there is a table of verb forms, verb transforms use it."""
     if verbs is None:
         return transforms
     forms = read_verb_forms(verbs)
@@ -113,7 +113,7 @@ def _with_table(transforms: tuple[Transform, ...], verbs: Path | None) -> tuple[
 
 
 def read_verb_forms(path: Path) -> dict[str, dict[str, str]]:
-    """Return the forms of verbs by both tags, such as VB_VBZ, and by word.
+    """Return a table of verb forms: for each pair of tags, such as VB_VBZ, the form by word.
 
     If a word has several forms, the first one is used.
     """
