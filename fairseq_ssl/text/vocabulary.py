@@ -18,10 +18,10 @@ RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
 """Special symbols of every fairseq dictionary, which are not listed in its file."""
 
 FILLER = re.compile(r"madeupword\d{4,}")
-"""Symbols with which fairseq pads a dictionary to a multiple of 8."""
+"""Pattern of the symbols with which fairseq pads a dictionary to a multiple of 8."""
 
 OVERWRITE = " #fairseq:overwrite"
-"""End of a line with a symbol that is repeated in a dictionary file."""
+"""End of a dictionary line that allows a symbol to be repeated in the file."""
 
 
 def fingerprint(symbols: Sequence[str]) -> str:
@@ -74,7 +74,7 @@ def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def check_tag(tag: str) -> None:
-    """Raise UsageError for a tag that has spaces or is a special symbol."""
+    """Raise UsageError if a tag contains spaces or is a special symbol."""
     if tag.split() != [tag]:
         raise UsageError(f"The tag is {tag!r}. Expected one word without spaces, such as <BT>.")
     if tag in RESERVED:
@@ -100,7 +100,7 @@ def add_tag_to_dictionary(path: Path, tag: str) -> int | None:
     """Append a tag to a fairseq dictionary file.
 
     The other entries keep their lines, so the ids of binarized data stay valid. Return the line
-    number of the tag, or None if the dictionary already has it.
+    number of the tag, or None if the dictionary already contains it.
     """
     with exclusive(path, wait=True):
         if any(word == tag for word, _ in read_entries(path)):

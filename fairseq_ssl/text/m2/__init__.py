@@ -74,13 +74,13 @@ class M2Sentence:
 
     words: tuple[str, ...]
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
-    """Edits by annotator, at least one annotator. Noop edits are omitted."""
+    """Edits by annotator id, with at least one annotator. Noop edits are omitted."""
     line: int = 0
     """Number of the first line of the block in the file."""
 
 
 def read_m2(path: str | Path) -> Iterator[M2Sentence]:
-    """Yield the sentences of a file, which is read as gzip if it ends with ``.gz``."""
+    """Yield the sentences of an M2 file, which can be compressed (``.gz`` or ``.zst``)."""
     yield from parse_m2(read_lines(path), str(path))
 
 
@@ -96,7 +96,8 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
         if line.startswith("A "):
             if not sentence:
                 raise DataError(
-                    f"{name}:{number} is an edit, but there is no line 'S ...' before it."
+                    f"{name}:{number} is an edit without a sentence. Expected a line 'S ...' "
+                    "before it in the same block."
                 )
             _add_edit(sentence, line[2:], f"{name}:{number}")
         elif line == "S" or line.startswith("S "):
@@ -143,9 +144,9 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
             field = f"{edit.correction}{SEPARATOR}".partition(SEPARATOR)[0]
             if not edit.correction == field == edit.alternatives[0]:
                 raise DataError(
-                    f"{place} has the correction {edit.correction!r}, which an M2 file cannot "
-                    f"contain, since it separates fields by {SEPARATOR} and alternatives by ||, "
-                    f"and {NO_CORRECTION} is the empty correction. Replace it."
+                    f"{place} has the correction {edit.correction!r}, which cannot be written to "
+                    f"an M2 file: {SEPARATOR} separates fields, || separates alternatives, and "
+                    f"{NO_CORRECTION} is the empty correction. Replace these strings in the text."
                 )
 
 
@@ -163,13 +164,13 @@ def main_type(kind: str) -> str:
 
 
 class EditFilter:
-    """Function that returns True for the types of the edits to keep.
+    """Function that selects edits by type: it returns True for a type whose edits are kept.
 
     A pattern is a full type (R:VERB:SVA), a type without its operation (VERB:SVA) or an operation
     (R, M, U), where * matches any text: VERB* matches all types of verbs.
 
     Args:
-        types: patterns of the edits to keep; empty: all
+        types: patterns of the types to keep (default: all types)
 
     Example:
         >>> chosen = EditFilter(["VERB*"])
@@ -179,7 +180,7 @@ class EditFilter:
 
     def __init__(self, types: Sequence[str] = ()) -> None:
         if isinstance(types, str):
-            raise TypeError("Expected a list of patterns, not a string.")
+            raise TypeError(f"`types` is the string {types!r}. Expected a list of patterns.")
         self._keep = re.compile("|".join(map(translate, types or ["*"]))).match
         self._known: dict[str, bool] = {}
 
@@ -239,14 +240,13 @@ class EditApplier:
         self.overlapping += 1
         if not self.drop_overlaps:
             raise DataError(
-                f"{self.name}:{sentence.line} has two edits of annotator {self.annotator} at word "
-                f"{edit.start}. Expected edits that do not overlap. Set `drop_overlaps` to apply "
-                "the first one."
+                f"{self.name}:{sentence.line} has overlapping edits of annotator {self.annotator} "
+                f"at word {edit.start}. Set `drop_overlaps` to apply only the first of them."
             )
 
 
 def m2_annotators(path: str | Path) -> list[int]:
-    """Return the ids of all annotators of a file. A block without ``A`` lines has annotator 0."""
+    """Return all annotator ids in a file. A block without ``A`` lines counts for annotator 0."""
     return sorted({number for sentence in read_m2(path) for number in sentence.annotators})
 
 
@@ -264,7 +264,8 @@ def m2_to_text(
         path: the M2 file
         source: output for the sentences
         target: output for the corrected sentences
-        annotator: id of the annotator; None: all, each into `target` with ``.ID`` appended
+        annotator: id of the annotator; if None, the corrections of each annotator are written to a
+            separate file, named `target` with ``.ID`` appended
         chosen: the edits to apply (default: all)
         drop_overlaps: drop an edit that overlaps an earlier one, instead of raising an error
 
@@ -292,11 +293,12 @@ def m2_to_text(
             for file, applier in files:
                 file.write(applier(sentence) + "\n")
         if not known:
-            raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
+            raise DataError(f"{path} contains no line that begins with 'S '. Is this an M2 file?")
         if annotator is not None and annotator not in known:
             ids = sorted(known)
             raise DataError(
-                f"{path} has no annotator {annotator}. Its annotators: {', '.join(map(str, ids))}."
+                f"{path} contains no annotator {annotator}. Choose one of its annotators: "
+                f"{', '.join(map(str, ids))}."
             )
     return appliers
 
@@ -318,11 +320,14 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
         for path, sentence, numbers in zip(paths, row, ids, strict=True):
             if sentence is None or row[0] is None:
                 ended = paths[row.index(None)]
-                raise DataError(f"{ended} has fewer sentences than the other files.")
+                raise DataError(
+                    f"{ended} contains fewer sentences than the other files. Merged files must "
+                    "have the same sentences."
+                )
             if sentence.words != merged.words:
                 raise DataError(
-                    f"{path}:{sentence.line} has other words than {paths[0]}:{merged.line}. Merged "
-                    "files must have the same sentences."
+                    f"{path}:{sentence.line} and {paths[0]}:{merged.line} have different words. "
+                    "Merged files must have the same sentences."
                 )
             for annotator, edits in sentence.annotators.items():
                 merged.annotators[numbers[annotator]] = edits
