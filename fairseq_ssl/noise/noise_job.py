@@ -241,7 +241,7 @@ def noise_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Add noise to a text. Return None if parts of the output are still missing after this run.
+    """Add noise to a text. Return None if the output was complete, or other shards must finish.
 
     The noisy lines do not depend on the executor, parts or shards. Interrupted runs resume.
 
