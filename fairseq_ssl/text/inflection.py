@@ -1,4 +1,4 @@
-"""Forms of English verbs and nouns, by lemminflect."""
+"""Forms of English verbs and nouns, from lemminflect."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PURPOSE = "Changing verbs and nouns"
 
 
 class Inflection:
-    """Forms of verbs and nouns. Only words of letters have forms, so "'s" has none.
+    """Forms of verbs and nouns. Only words that consist of letters have forms, so "'s" has none.
 
-    Every word that can be a verb is a verb ("people", "well"), and every word that can be a noun is
-    a noun. The forms have the case of the word.
+    Every word that can be a verb is treated as a verb ("people", "well"), and every word that can
+    be a noun is treated as a noun. The forms have the same letter case as the word.
     """
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class Inflection:
         self._lemmas_of, self._forms_of = package.getAllLemmas, package.getAllInflections
 
     def is_word(self, word: str) -> bool:
-        """Return True for a word in lowercase that lemminflect's dictionary has."""
+        """Return True if a lowercase word is in lemminflect's dictionary."""
         return bool(self._lemmas_of(word))
 
     def verb_forms(self, word: str) -> list[str]:
-        """Return the other forms of all verbs that have the form `word`, in alphabetical order."""
+        """Return the other forms of all verbs with the form `word`, in alphabetical order."""
         forms_of_word = {
             form
             for inflections in self._inflections(word, ("VERB", "AUX"))
@@ -41,23 +41,23 @@ class Inflection:
         return [match_case(word, form) for form in sorted(forms_of_word - {word.lower()})]
 
     def verb(self, word: str, tag: str, source: str | None = None) -> str | None:
-        """Return the form of a verb with a Penn Treebank tag, or None if there is no other form.
+        """Return the verb form with a Penn Treebank tag, or None if no different form exists.
 
-        For a form of two verbs, such as "saw", this is the form of the first verb of lemminflect.
+        If `word` is a form of two verbs, such as "saw", the first verb in lemminflect is used.
 
         Args:
             word: a form of the verb
             tag: tag of the form to return
-            source: tag that `word` must have as a form of the verb (default: any)
+            source: tag that `word` must have as a form of the verb (default: any tag)
         """
         return self._form(word, ("AUX", "VERB"), tag, source)
 
     def plural(self, word: str) -> str | None:
-        """Return the plural of a noun, or None if there is no other form."""
+        """Return the plural of a noun, or None if no different form exists."""
         return self._form(word, ("NOUN",), "NNS")
 
     def singular(self, word: str) -> str | None:
-        """Return the singular of a noun, or None if there is no other form."""
+        """Return the singular of a noun, or None if no different form exists."""
         return self._form(word, ("NOUN",), "NN")
 
     def _form(
@@ -73,7 +73,7 @@ class Inflection:
         return None
 
     def _inflections(self, word: str, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Return the forms by tag of each word that has the form `word`."""
+        """Return the forms, by tag, of each lemma with the form `word`."""
         return _find_inflections(self._lemmas_of, self._forms_of, word, kinds)
 
 
@@ -85,7 +85,7 @@ inflection = lru_cache(maxsize=1)(Inflection)
 def _find_inflections(
     lemmas_of: Callable[..., Any], forms_of: Callable[..., Any], word: str, kinds: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Return the forms of a word. The cache avoids a copy by lemminflect for each tag of a word."""
+    """Return the forms of a word. They are cached, because lemminflect copies them for each tag."""
     if not word.isalpha():
         return []
     lemmas = lemmas_of(word.lower())
@@ -107,6 +107,6 @@ class _NoSpacy:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
-        """Raise ModuleNotFoundError for spaCy. Other modules are left to the next finders."""
+        """Raise ModuleNotFoundError for spaCy. The next finders handle other modules."""
         if name == "spacy":
             raise ModuleNotFoundError(name)

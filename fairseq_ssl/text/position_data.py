@@ -1,7 +1,7 @@
-"""Data sets for the comparison of position encodings (thesis, section 6.3.1).
+"""Data sets for the comparison of position encodings (Kiyono, 2022, section 6.3.1).
 
-Vanilla is an unchanged corpus. The other data sets are derived from it pair by pair, as text or
-binarized.
+Vanilla is an unchanged corpus. The other data sets are derived from it pair by pair, as text or as
+binarized data.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class PositionDataConfig:
 
     limit: int = option(
         50,
-        "for extrapolate: max length of a side of a training pair in tokens, without </s>",
+        "for extrapolate: max length of each side of a training pair in tokens, without </s>",
         low=1,
     )
     sentences: int = option(10, "for interpolate: number of adjacent sentences to join", low=2)
     separator: str = option(
         "<sep>",
-        "for interpolate and swapped: token between joined sentences, added to dictionaries that "
-        "lack it",
+        "for interpolate and swapped: token between joined sentences; it is added to dictionaries "
+        "that lack it",
         metavar="TOKEN",
     )
 
@@ -62,7 +62,7 @@ OPTIONS = {
     INTERPOLATE: ("sentences", "separator"),
     SWAPPED: ("separator",),
 }
-"""Options of each kind of data."""
+"""Options for each kind of data."""
 
 
 def write_position_data(
@@ -75,19 +75,19 @@ def write_position_data(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[Signature, list[str]]:
-    """Write a data set in the format of its corpus, as text or binarized.
+    """Write a data set in the format of its corpus, as text or as binarized data.
 
-    Return the signature, whose ``splits`` has the numbers of pairs read and written, and notices
-    about changes of the dictionaries.
+    Return the signature, and notices about changes to the dictionaries. The signature's ``splits``
+    contains the numbers of pairs that were read and written.
 
     Args:
-        corpus: the opened folder `source`.
-        source: folder of the corpus.
+        corpus: corpus in the folder `source`.
+        source: folder with the corpus.
         output: folder to create.
         kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`.
         config: options.
-        overwrite: whether to replace an earlier output of this function.
-        progress: called with the number of pairs written.
+        overwrite: replace an earlier output of this function.
+        progress: called with the number of written pairs.
     """
     config = config or PositionDataConfig()
     settings = {name: getattr(config, name) for name in OPTIONS[kind]}
@@ -116,7 +116,7 @@ def write_position_data(
 
 
 def _check_output(source: Path, output: Path, overwrite: bool) -> None:
-    """Raise UsageError if the output is the corpus or a folder that was not written here."""
+    """Raise UsageError if the output is the corpus, or if this module did not write the folder."""
     check_outside(output, [source])
     check_new(output, overwrite)
     beside = signature_path(output.resolve())
@@ -124,8 +124,8 @@ def _check_output(source: Path, output: Path, overwrite: bool) -> None:
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
     ):
         raise UsageError(
-            f"{output} has no signature of position-data in {beside.name}, so it is not replaced. "
-            "Choose a different folder."
+            f"{output} has no signature from position-data in {beside.name}, so it is not "
+            "replaced. Choose a different folder."
         )
 
 
@@ -146,17 +146,17 @@ def extrapolate(
             yield pair
     if not kept:
         raise DataError(
-            f"{reader.split.paths[0]} and its target side have no pair of at most {limit} tokens. "
-            "Set a larger `limit`."
+            f"{reader.split.paths[0]} and its target side contain no pair of at most {limit} "
+            "tokens. Set a larger `limit`."
         )
 
 
 def interpolate(
     reader: PairReader[S], sentences: int, separators: Separators[S]
 ) -> Iterator[SentencePair[S]]:
-    """Yield groups of `sentences` neighboring pairs, joined. Drop an incomplete group at the end.
+    """Join groups of `sentences` neighboring pairs. An incomplete group at the end is dropped.
 
-    Training and test sentences then have similar lengths, but a token rarely has the same position.
+    Training and test sentences then have similar lengths, but tokens rarely have the same position.
     """
     group: list[SentencePair[S]] = []
     for pair in reader:
@@ -173,9 +173,9 @@ def interpolate(
 
 
 def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
-    """Yield joined pairs with the first sentence of each side moved to the end.
+    """Move the first sentence on each side of joined pairs to the end.
 
-    The result is X_2, ..., X_n, X_1 for the source, and in the same order for the target.
+    The source becomes X_2, ..., X_n, X_1, and the target has the same order.
 
     A model that does not depend on absolute positions translates X_1 equally well at the end.
     """
@@ -195,8 +195,8 @@ def _reject_separators(
     for side, separator in enumerate(separators):
         if len(separator.split(pair[side])) > 1:
             raise DataError(
-                f"{reader.place(side)} already has the separator {separator.token!r}. Choose a "
-                "different `separator`."
+                f"{reader.place(side)} already contains the separator {separator.token!r}. Choose "
+                "a different `separator`."
             )
 
 
@@ -212,12 +212,12 @@ def _groups(
         if len(groups[side]) == 1:
             raise DataError(
                 f"{reader.place(side)} has no {separator.token!r}. Expected joined sentences, such "
-                "as the output of interpolate. Set `separator` to the token that joins them."
+                "as interpolate output. Set `separator` to the token that joins the sentences."
             )
     source, target = map(len, groups)
     if source != target:
         raise DataError(
             f"{reader.place(0)} joins {source} sentences but {reader.place(1)} joins {target}. "
-            "Expected the same number. Create the interpolate data again."
+            "Both sides must join the same number. Create the interpolate data again."
         )
     return groups

@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece and subword-nmt: training, segmentation and dictionaries.
+"""sentencepiece and subword-nmt models: training, segmentation and dictionaries.
 
 Tags such as ``<BT>`` are never segmented.
 """
@@ -42,18 +42,18 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SubwordTraining:
-    """Options of the training of a subword model."""
+    """Training options for a subword model."""
 
     size: int = option(
         MISSING,
-        "vocabulary size with tags (sentencepiece) or number of merges (subword-nmt)",
+        "vocabulary size including tags (sentencepiece) or number of merges (subword-nmt)",
         low=1,
     )
     kind: str = option(SENTENCEPIECE, "kind of subwords", choices=SUBWORD_KINDS)
     character_coverage: float | None = option(
         None,
-        "for sentencepiece: share of the characters in the text that the vocabulary covers, 1.0 "
-        "for English and 0.9998 for Japanese in the thesis",
+        "for sentencepiece: fraction of the characters in the text that the vocabulary covers, for "
+        "example 1.0 for English or 0.9998 for Japanese",
         above=0,
         high=1,
         usual="1.0",
@@ -61,7 +61,7 @@ class SubwordTraining:
     )
     model_type: str | None = option(
         None,
-        "for sentencepiece: byte-pair encoding, as in the thesis, or unigram language model",
+        "for sentencepiece: model type, byte-pair encoding or unigram language model",
         choices=("bpe", "unigram"),
         usual="bpe",
     )
@@ -76,7 +76,7 @@ class SubwordTraining:
         is_given = self.character_coverage is not None or self.model_type is not None
         if self.kind != SENTENCEPIECE and is_given:
             raise UsageError(
-                f"`character_coverage` and `model_type` need the kind {SENTENCEPIECE}."
+                f"`character_coverage` and `model_type` are only for the kind {SENTENCEPIECE}."
             )
 
 
@@ -91,12 +91,12 @@ def train_subwords(
     """Train a subword model. Write it with its vocabulary and signature.
 
     Args:
-        lines: training text, tokenized for subword-nmt.
+        lines: training text. It must be tokenized for subword-nmt.
         prefix: prefix of the outputs PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt),
             and PREFIX.vocab.
         config: options.
         source: names of the training files, for the signature.
-        overwrite: whether to replace an existing model.
+        overwrite: replace an existing model.
     """
     package = subword_nmt_model if config.kind == SUBWORD_NMT else sentencepiece_model
     options: dict[str, Any] = {"tags": list(dict.fromkeys(config.tags))}
@@ -115,9 +115,9 @@ def train_subwords(
 def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter:
     """Return a function that segments a line into subwords. Tags are not segmented.
 
-    Tags at the beginning of a line are removed before the segmentation and prepended to the
-    result, ``<BT> ▁A``. sentencepiece would insert an additional subword, ``▁ <BT> ▁A``, which tags
-    within a line keep.
+    Tags at the beginning of a line are removed before segmentation and prepended to the result, as
+    in ``<BT> ▁A``. sentencepiece would insert an additional subword, as in ``▁ <BT> ▁A``. For tags
+    within a line, this subword is kept.
 
     Args:
         model: file or prefix of the model.
@@ -144,15 +144,15 @@ def encode_subwords_file(
 ) -> LineSummary | None:
     """Segment a text into subwords. Return None if this run does not complete it.
 
-    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+    The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
-        source: text in the form of the training text of the model; None for stdin
-        output: a file, a folder of parts, or a binary stream
+        source: text file, tokenized like the model's training text, or None for stdin
+        output: file, folder of parts, or binary stream
         model: file or prefix of the model
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     file = model_file(model)
     parameters = {"model_digest": content_digest(file)}
@@ -169,13 +169,13 @@ def encode_subwords_file(
 
 
 def subword_segmenter(model: str | Path | None) -> LineRewriter:
-    """Return `subword_encoder(model)`, which is cached, or the identity if `model` is None."""
+    """Return a cached `subword_encoder(model)`, or the identity if `model` is None."""
     return str if model is None else _cached_encoder(model, *file_fingerprint(model_file(model)))
 
 
 @lru_cache(maxsize=4)
 def _cached_encoder(model: str | Path, size: int, written: int) -> LineRewriter:
-    """Return the encoder. The size and the time of its file are part of the cache key."""
+    """Return the encoder. The size and the time of the model file are part of the cache key."""
     return subword_encoder(model)
 
 
@@ -199,15 +199,15 @@ def _load_model(path: Path, tags: Sequence[str]) -> SentencepieceModel | Subword
     symbols = [] if signature.is_file() else set(model.user_symbols()).difference(tags)
     if symbols:
         logger.warning(
-            "%s does not exist, so tags at the beginning of a line get a separate %s. Copy it with "
-            "%s. Symbols that can be tags: %s",
+            "%s does not exist, so tags at the beginning of a line get a separate %s. Copy this "
+            "file together with %s. Symbols that can be tags: %s",
             *(signature, MARKER, path, " ".join(sorted(symbols)[:MAX_SHOWN])),
         )
     return model
 
 
 def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
-    """Return the file of a model and all its tags, starting with the tags of its training."""
+    """Return a model's file and all tags. The tags from training come first."""
     _check_tags(tags)
     path = model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
@@ -219,7 +219,7 @@ def _check_tags(tags: Sequence[str]) -> None:
 
 
 def model_file(model: str | Path) -> Path:
-    """Return the file of a model, given as file or prefix."""
+    """Return the file of a model that is specified by its file or its prefix."""
     model = Path(model)
     if model.is_file():
         return model
@@ -230,13 +230,13 @@ def model_file(model: str | Path) -> Path:
         raise DataError(
             f"{model} is not a file, nor is "
             f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} in its folder. Train "
-            "a model with `fairseq-ssl subwords train`."
+            "a model with: fairseq-ssl subwords train"
         )
     return paths[0]
 
 
 def _trained_tags(path: Path) -> list[str]:
-    """Return the tags in the signature of a model, or an empty list if there is no signature."""
+    """Return the tags in a model's signature, or [] if there is no signature."""
     signature = signature_path(path)
     if not signature.is_file():
         return []
@@ -244,5 +244,5 @@ def _trained_tags(path: Path) -> list[str]:
         return [str(tag) for tag in read_json(signature).get("tags", [])]
     except (DataError, AttributeError, TypeError):
         raise DataError(
-            f"{signature} is not a signature of `fairseq-ssl subwords train`. Remove it."
+            f"{signature} is not a signature written by fairseq-ssl subwords train. Remove it."
         ) from None
