@@ -16,21 +16,21 @@ class CorrectionSearch:
         "max correction rounds; a sentence is finished when a round does not change it or restores "
         "an earlier version",
         low=1,
-        usual="that of the model, or 4",
+        usual="the model's value, or 4",
     )
     keep_bias: float | None = option(
         None,
         "bias added to the probability of keep; higher values give fewer edits",
         low=-1,
         high=1,
-        usual="that of the model, or 0",
+        usual="the model's value, or 0",
     )
     min_confidence: float | None = option(
         None,
         "min probability of an edit; tokens with less probable edits are kept",
         low=0,
         high=1,
-        usual="that of the model, or 0",
+        usual="the model's value, or 0",
     )
     min_sentence_confidence: float | None = option(
         None,
@@ -39,7 +39,7 @@ class CorrectionSearch:
         "the probability of keep",
         low=0,
         high=1,
-        usual="that of the model, or 0",
+        usual="the model's value, or 0",
     )
 
     def __post_init__(self) -> None:

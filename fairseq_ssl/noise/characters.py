@@ -113,7 +113,7 @@ class ConfusionNoise:
     confusions: Mapping[str, Sequence[str]]
     unigrams: Unigrams
     mean: float = option(
-        0.15, "mean fraction of changed words, of a normal distribution", low=-10, high=10
+        0.15, "mean of the normal distribution for the fraction of changed words", low=-10, high=10
     )
     std: float = option(0.2, "standard deviation of that distribution", low=0, high=10)
     letter_words: float = option(0.1, "fraction of words with a changed letter", low=0, high=1)

@@ -68,11 +68,11 @@ class NoiseResources:
         usual="count words in INPUT and store them in OUTPUT.counts",
     )
     confusion_sets: Mapping[str, Sequence[str]] | str | Path | None = option(
-        None, "confusion sets for confusion: output of fairseq-ssl confusion-sets"
+        None, "confusion sets for the noise confusion, from fairseq-ssl confusion-sets"
     )
     learner_errors: LearnerErrors | str | Path | None = option(
         None,
-        "learner error counts for learner: output of fairseq-ssl learner-errors",
+        "error counts for the noise learner, from fairseq-ssl learner-errors",
         usual="a built-in list",
     )
     mask_token: str = "<mask>"

@@ -202,7 +202,7 @@ class NegativeExampleNoise:
         0.1, "probability that a word is replaced; delete + replace: at most 1", low=0, high=1
     )
     distance: float = option(
-        3.0, "limit for the distance words move; 1 or less: no shuffling", low=0, high=MAX_SHIFT
+        3.0, "max distance that a word moves; 1 or less: no shuffling", low=0, high=MAX_SHIFT
     )
 
     def __post_init__(self) -> None:
