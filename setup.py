@@ -9,7 +9,7 @@ tokenize, subwords, rerank, report and others. The extras add:
 | bert        | BERT folders and safetensors; needs train                                     |
 | correct     | edit taggers in ONNX format without torch                                     |
 | ctranslate2 | back-translation by CTranslate2; export to it needs train                     |
-| gec         | ERRANT's types of edits, by spaCy                                             |
+| gec         | ERRANT's edit types, with spaCy                                               |
 | noise       | verb forms, spell checkers and learner errors                                 |
 | onnx        | export of edit taggers to ONNX; needs train                                   |
 | plot        | figures                                                                       |

@@ -120,9 +120,10 @@ class Row:
     result: BootstrapResult
 
     @property
-    def is_shown(self) -> bool:
-        """True if the method is significantly better in this run."""
-        return self.result.difference > 0 and self.result.p < SIGNIFICANT
+    def verdict(self) -> str:
+        """`shown` if the method is significantly better in this run."""
+        is_better = self.result.difference > 0 and self.result.p < SIGNIFICANT
+        return "shown" if is_better else "not shown"
 
     def line(self) -> str:
         """Return a line of the table on the terminal."""
@@ -131,11 +132,6 @@ class Row:
             f"{self.task:18}{names.baseline:20}{self.baseline:6.1f}  {names.method:28}"
             f"{self.method:6.1f}{self.result.difference:+8.1f}  {self.verdict}"
         )
-
-    @property
-    def verdict(self) -> str:
-        """The result of the claim."""
-        return "shown" if self.is_shown else "not shown"
 
 
 HEADER = f"{'task':18}{'baseline':20}{'score':>6}  {'method':28}{'score':>6}{'diff.':>8}  claim"
@@ -192,8 +188,8 @@ def _table(rows: Sequence[Row]) -> str:
     return (
         '<section aria-labelledby="scores"><h2 id="scores">Scores</h2>'
         '<p class="faint">Correct lines of the test set in percent; reconstruction: correct '
-        "digits. Intervals and p are from paired bootstrap resampling over lines (Koehn, 2004), "
-        "without correction for multiple comparisons.</p>"
+        "digits. Intervals and p are from paired bootstrap resampling over lines or digits (Koehn, "
+        "2004), without correction for multiple comparisons.</p>"
         f"{table_html('Table of scores', header, cells)}"
         "<p>For each method, the page shows lines in which the two outputs differ. Words that only "
         "the output has are <ins>underlined</ins>, and words that only the reference has are "

@@ -9,7 +9,7 @@ if [[ -z "${VIRTUAL_ENV:-}" && -x .venv/bin/python ]]; then PATH="$PWD/.venv/bin
 
 export NO_MKDOCS_2_WARNING=1 # a notice of the theme about another tool
 case "${1:-build}" in
-  build) options=(--strict --quiet) ;;
+  build) options=(--strict) ;; # without --quiet, which hides warnings from --strict
   serve) options=() ;;
   *)
     printf 'docs.sh: %s is not a command. Expected build or serve.\n' "$1" >&2

@@ -54,6 +54,8 @@ PHRASES = {
     "(?<!word\\s)(?<!words\\s)(?<!sentence\\s)pieces?": "subwords; chunks; word pieces (BERT)",
     "of those(?=[,.;:)]|$)|what is left|all that (they|it) (is|are)": "the noun",
     "out of (its|their|the) place|undone|handed over|hands? over": "moved; reverted; passed",
+    "(each|every) verb|verbs (that|which) (need|read|write|load)": "command",
+    "trainings": "training runs",
 }
 """Replacements by regular expressions of banned words and phrases."""
 BRITISH = (

@@ -154,8 +154,7 @@ def faults() -> Iterator[str]:
         for result in results_of(paper.key):
             for number in {*result.ours, *result.paper} - {"-"}:
                 if not re.search(rf"(?<![\d.]){number}(?![\d.]*\d)", pages):
-                    names = " and ".join(Path(name).name for name in paper.pages)
-                    yield f"{number} is in examples/{paper.key}/results.json, but not in {names}."
+                    yield f"{number} is in examples/{paper.key}/results.json, but not on its pages."
     if page() != PAGE.read_text("utf-8"):
         yield "examples/README.md is outdated. Run: python scripts/recipes.py --write"
 

@@ -103,7 +103,7 @@ def with_dependencies(table: Table, prefixes: list[str]) -> list[str]:
 
 
 def run(version: Version, command: str, name: str) -> float:
-    """Run a command in a folder, which gets its output, too. Return its CPU seconds."""
+    """Run a command in a folder and store its output there. Return its CPU seconds."""
     folder = version.folder / name
     folder.mkdir(parents=True, exist_ok=True)
     tree = {"TREE": str(version.tree), "PYTHONPATH": str(version.tree)}

@@ -5,8 +5,8 @@ late-evidence   The last word of a sentence decides the form of its verb, which 
 names           Known words are translated, and names, each of them new, are copied.
                 w3 Kfbqzwea w7  ->  v3 Kfbqzwea v7
 revisions       Errors of agreement, article and spelling, and phrases that lack their last words.
-                A training target is the next revision, which adds one word to a phrase. A target
-                of valid and test is the final text.
+                A training target is the next revision, which adds one word to a phrase. The
+                targets of the validation and test sets are the final texts.
                 dog bark in the rain .  ->  a dog barks in spite of the rain .
 """
 
@@ -44,7 +44,7 @@ Pair = tuple[str, str]
 
 
 def late_evidence(draw: random.Random, is_training: bool) -> Pair:
-    """Return a sentence with a random form of its verb, and with the form that its end asks for."""
+    """Return a sentence with a random form of its verb, and with the form that fits its end."""
     subject, verb = draw.choice(SUBJECTS), draw.choice(ACTIONS)
     places = " ".join(draw.sample(PLACES, draw.randint(1, 3)))
     last = draw.choice(sorted(FORMS))

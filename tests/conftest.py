@@ -59,7 +59,7 @@ TINY = (
     *("--warmup-updates", "100", "--criterion", "cross_entropy", "--max-tokens", "1000"),
     *("--log-format", "simple", "--log-interval", "50", "--seed", "1", "--cpu"),
 )
-"""Options of fast trainings on the CPU with the toy corpus."""
+"""Options of fast training runs on the CPU with the toy corpus."""
 
 
 def environment(**changes: str) -> dict[str, str]:

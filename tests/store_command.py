@@ -1,4 +1,4 @@
-"""Run a command with short pauses between requests to a store, in its worker processes, too."""
+"""Run a command with short pauses between requests to a store, also in worker processes."""
 
 import sys
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train all models, each in a folder of WORK/runs. Interrupted trainings resume.
+# Train all models, each in a folder of WORK/runs. Interrupted training runs resume.
 # shellcheck source=examples/bytenet/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -33,7 +33,7 @@ Curve = dict[int, list[float]]
 
 @dataclass
 class Run:
-    """Results of a training, parsed from its log."""
+    """Results of a training run, parsed from its log."""
 
     weights: int = 0
     updates: dict[int, int] = field(default_factory=dict)

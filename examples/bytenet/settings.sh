@@ -83,7 +83,7 @@ done
 # are also compared in speed, in the table of step 4.
 MEMORIZE_ARCHS="${MEMORIZE_ARCHS:-bytenet bytenet_simplified bytenet_no_norm bytenet_selu}"
 MEMORIZE_DIM="${MEMORIZE_DIM:-}"              # d, halved for bytenet_simplified (default: 400)
-MEMORIZE_FLAGS="${MEMORIZE_FLAGS:-}"          # flags added to these trainings
+MEMORIZE_FLAGS="${MEMORIZE_FLAGS:-}"          # flags added to these training runs
 MEMORIZE_PAIRS="${MEMORIZE_PAIRS:-3003}" MEMORIZE_EPOCHS="${MEMORIZE_EPOCHS:-120}"
 MEMORIZE_LR="${MEMORIZE_LR:-3e-4}" MEMORIZE_BATCH="${MEMORIZE_BATCH:-16}"
 MEMORIZE_ANNEAL="${MEMORIZE_ANNEAL:-}"        # from this epoch the learning rate is multiplied by 0.8 in each

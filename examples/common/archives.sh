@@ -51,7 +51,7 @@ gold() { # PREFIX M2 OPTION...
   edited "$1" "$1.m2" "${@:3}"
 }
 
-jfleg_file() { # a folder of one part is accepted, too
+jfleg_file() { # a folder of a single part is also accepted
   if [[ -e "${JFLEG:-}/$1.src" ]]; then echo "$1"; else echo "$1/$1"; fi
 }
 

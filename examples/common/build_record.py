@@ -153,7 +153,7 @@ class Recipe:
         return self._scripts[step]
 
     def record_path(self, target: str) -> Path:
-        """Return the path of the record of a target."""
+        """Return the path of a target's record."""
         return self.path(f"$WORK/records/{target.removeprefix('$WORK/')}.json")
 
     def read(self, target: str) -> Record | None:

@@ -7,8 +7,8 @@
 #   check_tokens FILE...          exit with an error if a text of DATA_DIR is not tokenized
 #   count_errors                  count the learner errors in DATA_DIR/train.src and .trg, if NOISE needs them
 #   add_errors TEXT OUTPUT SEED   write TEXT with NOISE to OUTPUT
-#   score_m2 M2 NAME=TEXT...      print precision, recall and F0.5 of each system by MaxMatch, with the gold
-#                                 edits of an M2 file
+#   score_m2 M2 NAME=TEXT...      print precision, recall and F0.5 of each system with MaxMatch, for the
+#                                 gold edits of an M2 file
 #   score_set SET NAME=TEXT...    print the scores of DATA_DIR/SET.m2 by the METRICS m2 and errant, or GLEU of
 #                                 DATA_DIR/SET.src, SET.ref0, ...; sets with neither are skipped
 #

@@ -14,7 +14,7 @@
 #             cpu       PROCESSES processes on the CPU of this machine, with gloo
 #             torchrun  one of NODES nodes: run it on each node with its NODE_RANK, and with the
 #                       MASTER_ADDR and MASTER_PORT of the first node. Only the node with NODE_RANK=0
-#                       runs the commands that are not trainings
+#                       runs the commands that are not training runs
 #             slurm     inside sbatch or salloc, one task per node; fairseq reads Slurm's variables
 # PROCESSES   processes on this node, for cpu and torchrun  (default: 2 for cpu, or one per GPU)
 # FLAGS       flags appended to fairseq-train, which override others
@@ -126,7 +126,7 @@ _check_numbers() {
   done
 }
 
-# Fail if GPUS is above 1, but a training would use one GPU.
+# Fail if GPUS is above 1, but a training run would use one GPU.
 _check_single() {
   if [[ "${LAUNCH:-single}" == single ]] && ((${GPUS:-1} > 1)); then
     echo "GPUS is $GPUS, but LAUNCH=single uses one GPU. Set another LAUNCH, or GPUS=1." >&2
@@ -167,11 +167,11 @@ _check_world_size() {
   fi
 }
 
-# Fail if parallel trainings would use the same port and GPUs. With JOBS each has one GPU.
+# Fail if parallel training runs would use the same port and GPUs. With JOBS each has one GPU.
 _check_jobs() {
   ((${JOBS:-1} > 1)) || return 0
   if [[ "${LAUNCH:-}" == torchrun || "${LAUNCH:-}" == slurm ]] || { [[ "${LAUNCH:-}" == node ]] && ((${GPUS:-2} > 1)); }; then
-    echo "JOBS is $JOBS, but a training with LAUNCH=$LAUNCH uses all GPUs. Set JOBS=1, or GPUS=1 LAUNCH=single." >&2
+    echo "JOBS is $JOBS, but a training run with LAUNCH=$LAUNCH uses all GPUs. Set JOBS=1, or GPUS=1 LAUNCH=single." >&2
     return 2
   fi
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Convert the official archives of learner corpora to the text that the grammar recipes read, at
-# SCALE=small with DATA_DIR=WORK. The text is cased, and tokenized by spaCy as in BEA-2019.
+# SCALE=small with DATA_DIR=WORK. The text is cased, and tokenized with spaCy as in BEA-2019.
 #
 # WI_LOCNESS   folder wi+locness of wi+locness_v2.1.bea19.tar.gz
 # FCE          folder fce of fce_v2.1.bea19.tar.gz: m2 if it has M2 files, else json

@@ -46,7 +46,7 @@ if [[ ! "$JOBS" =~ ^[1-9][0-9]{0,3}$ ]]; then
 fi
 [[ -n "${DRY_RUN:-}" ]] && JOBS=1
 
-# With LAUNCH=torchrun all nodes run the step, and all but the first only take part in trainings.
+# With LAUNCH=torchrun all nodes run the step, and all but the first only take part in training runs.
 OTHER_NODE=""
 if [[ "${LAUNCH:-}" == torchrun && "${NODE_RANK:-0}" != 0 ]]; then OTHER_NODE=1; fi
 
@@ -80,9 +80,9 @@ expect() {
   done
 }
 
-enough_checkpoints() { # before a training that saves COUNT, of which NAME are averaged
+enough_checkpoints() { # before a training run that saves COUNT, of which NAME are averaged
   if [[ ! "${!1}" =~ ^[1-9][0-9]{0,3}$ ]] || ((${!1} > $2)); then
-    echo "$1 is '${!1}'. Expected a number, at most $2, since the training saves $2 checkpoints." >&2
+    echo "$1 is '${!1}'. Expected a number, at most $2, since the training run saves $2 checkpoints." >&2
     exit 2
   fi
 }
@@ -155,7 +155,7 @@ build() { # TARGET COMMAND...
   fi
   local commands status=0
   commands="$(in_dry_run "${@:2}")"
-  if [[ -n "$OTHER_NODE" ]]; then # the first node builds. This one only takes part in its trainings
+  if [[ -n "$OTHER_NODE" ]]; then # the first node builds. This one only takes part in its training runs
     record compare "$1" <<<"$commands" || status=$?
     if ((status == 3)); then "${@:2}"; elif ((status)); then exit "$status"; fi
     return
@@ -278,7 +278,7 @@ spawn() {
   local place=0 gpus
   while kill -0 "${SPAWNED[place]:-none}" 2>/dev/null; do place=$((place + 1)); done
   IFS=, read -ra gpus <<<"$(all_gpus)"
-  set -m # with a process group for each job. Otherwise the trainings survive their subshell
+  set -m # with a process group for each job. Otherwise the training runs survive their subshell
   if ((${#gpus[@]})); then
     CUDA_VISIBLE_DEVICES="${gpus[place % ${#gpus[@]}]}" "$@" </dev/null &
   else

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 from pathlib import Path
 
 from fairseq_ssl.metrics.metric import cell
 
-UNTOUCHED, CEILING = "nothing done", "all edits of the dictionary"
+UNCORRECTED = "uncorrected"
 SPEED = re.compile(r"Translated [\d,]+ sentences .*\(([\d.]+) sentences/s")
 
 
@@ -23,12 +22,6 @@ def right(made: Path, wanted: Path) -> float:
     return 100 * sum(equal) / len(equal)
 
 
-def ceiling(stats: Path) -> float:
-    """Return the percentage of words in the dev set that the edits can correct."""
-    found = json.loads(stats.read_text("utf-8"))
-    return float(100 * found["exact_pairs"] / found["pairs"])
-
-
 def speed(decoded: Path) -> list[float]:
     """Return the last words/s in the log of fairseq-generate, without the time to start."""
     paths = [decoded.with_suffix(suffix) for suffix in (".generate", ".log")]
@@ -39,11 +32,8 @@ def speed(decoded: Path) -> list[float]:
 def scores(work: Path, row: str, name: str, part: str) -> list[float]:
     """Return the accuracy of a row on a set of a fold, if available."""
     text = work / "text" / name
-    if row == CEILING:
-        stats = work / "stats" / f"{name}.json"
-        return [ceiling(stats)] if part == "valid" and stats.exists() else []
     folder = work / "runs" / f"{name}.{row}"
-    made = text / f"{part}.src" if row == UNTOUCHED else folder / f"{part}.txt"
+    made = text / f"{part}.src" if row == UNCORRECTED else folder / f"{part}.txt"
     return [right(made, text / f"{part}.trg")] if made.exists() else []
 
 
@@ -52,7 +42,7 @@ def rows(work: Path, task: str, args: argparse.Namespace) -> list[str]:
     names = [f"{task}.{fold}" for fold in args.folds]
     lines = []
     first = None
-    for row in (UNTOUCHED, CEILING, *args.models):
+    for row in (UNCORRECTED, *args.models):
         shown = [
             cell([score for name in names for score in scores(work, row, name, part)])
             for part in args.sets
@@ -64,9 +54,7 @@ def rows(work: Path, task: str, args: argparse.Namespace) -> list[str]:
             mean = statistics.fmean(measured)
             first = first or mean
             rate = f"{mean:.0f} ({mean / first:.2f} x)"
-        if row == CEILING:
-            shown = [one.replace("not run", "") for one in shown]
-        if set(shown) - {"not run", ""}:
+        if set(shown) != {"not run"}:
             lines.append(f"| {task} | {row} | {' | '.join(shown)} | {rate} |")
     return lines
 
@@ -74,7 +62,7 @@ def rows(work: Path, task: str, args: argparse.Namespace) -> list[str]:
 def main() -> None:
     """Print a row for each task and model, with the notes."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip())
-    parser.add_argument("work", type=Path, help="folder with text, stats and runs")
+    parser.add_argument("work", type=Path, help="folder with text and runs")
     parser.add_argument("--tasks", nargs="+", required=True)
     parser.add_argument("--folds", nargs="+", required=True)
     parser.add_argument(

@@ -16,7 +16,7 @@ from rapidfuzz.distance import LCSseq
 
 from fairseq_ssl.metrics.metric import cell
 
-UNTOUCHED = "nothing done"
+UNCORRECTED = "uncorrected"
 LOSS = re.compile(r"valid on 'valid' subset .*?\bnll_loss ([\d.]+)")
 
 
@@ -51,7 +51,7 @@ def read(path: Path) -> list[str]:
 
 
 def last_loss(folder: Path) -> list[float]:
-    """Return the last validation loss in the log of a training, base 2, if there is one."""
+    """Return the last validation loss in the log of a training run, base 2, if there is one."""
     log = folder / "train.log"
     found = LOSS.findall(log.read_text("utf-8")) if log.exists() else []
     return [float(loss) for loss in found[-1:]]
@@ -62,7 +62,7 @@ def row(args: argparse.Namespace, data: str, part: str, model: str) -> list[str]
     text, runs = args.work / "text" / data, args.work / "runs"
     folders = [runs / f"{data}.{model}.{seed}" for seed in args.seeds]
     outputs = [folder / f"{part}.txt" for folder in folders]
-    if model == UNTOUCHED:
+    if model == UNCORRECTED:
         folders, outputs = [], [text / f"{part}.src"]
     sides = read(text / f"{part}.src"), read(text / f"{part}.trg")
     scores = [
@@ -98,7 +98,7 @@ def main() -> None:
     print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
     for data in args.data:
         for part in args.sets:
-            for model in (UNTOUCHED, *args.models):
+            for model in (UNCORRECTED, *args.models):
                 if shown := row(args, data, part, model):
                     print(f"| {' | '.join([data, part, model, *shown])} |")
     print("\ncorrect words in percent by source length, mean ± sample standard deviation (seeds)")

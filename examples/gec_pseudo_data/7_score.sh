@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Score sets with edits by MaxMatch and ERRANT, and JFLEG by GLEU, and print the table with mean and
+# Score sets of edits with MaxMatch and ERRANT, and JFLEG with GLEU. Print the table with mean and
 # standard deviation over seeds. Pack BLIND sets for submission, RUNS/SYSTEM.SEED/SET.zip.
 # shellcheck source=examples/gec_pseudo_data/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
 # Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
-# the defaults. Tables and sections refer to the thesis, chapter 4.
+# the defaults. Tables and sections refer to Kiyono (2022), chapter 4.
 #
 # SCALE     tiny   toy sentences: a smoke test of all steps, two minutes on a CPU
 #           small  the output of common/learner_text.sh in DATA_DIR, or other sentences, to which errors are
@@ -48,8 +48,8 @@ BETA="${BETA:-6}"                              # beta_random, figure 4.3
 MASK="${MASK:-0.3}" KEEP="${KEEP:-0.2}"        # mu_mask and mu_keep, 4.4.2
 SSE_RATE="${SSE_RATE:-0.003}"                  # spelling errors per character, 4.4.5
 UPSAMPLE="${UPSAMPLE:-2}"                      # 4.4.4, the best of 1, 2, 4, 8, 16 and 25
-# Filter of pseudo pairs, as in fairseq-ssl filter, or none. The thesis and the paper do not mention
-# one.
+# Filter of pseudo pairs, as in fairseq-ssl filter, or none. Kiyono (2022) and the paper do not
+# mention one.
 PSEUDO_FILTER="${PSEUDO_FILTER:-clean:min=1:max=250:ratio=9.0}"
 METRICS="${METRICS:-m2 errant}"                # metrics of sets with edits
 BLIND="${BLIND:-bea}"
@@ -150,7 +150,7 @@ case "$SCALE" in
     CONFUSION_LINES="${CONFUSION_LINES:-1400000}"
     gpus 8
     MAX_TOKENS="${MAX_TOKENS:-4000}"
-    BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # not reported in the thesis
+    BATCH_TOKENS="${BATCH_TOKENS:-32000}"      # not reported in Kiyono (2022)
     UPDATE_FREQ="$(divided "$BATCH_TOKENS" GPUS MAX_TOKENS)"
     SIZE=(--arch transformer_vaswani_wmt_en_de_big --share-all-embeddings --fp16)
     batch=(--max-tokens "$MAX_TOKENS" --update-freq "$UPDATE_FREQ")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Print the systems in the tables and figures of the thesis, one per line, with all seed corpora.
+# Print the systems in the tables and figures of Kiyono (2022), one per line, with all seed corpora.
 set -euo pipefail
 {
   echo baseline

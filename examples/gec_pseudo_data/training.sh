@@ -27,7 +27,7 @@ fit() { # FOLDER SEED FLAGS...
     --log-format simple --log-interval 100 "${PAUSE[@]}" "${@:3}"
 }
 
-# Train the model of SYSTEM and SEED. Interrupted trainings resume. FLAGS may be --right-to-left. A
+# Train the model of SYSTEM and SEED. Interrupted training runs resume. FLAGS may be --right-to-left. A
 # pretrained system needs its pretraining.
 train() { # SYSTEM SEED FLAGS...
   local folder="$RUNS/$1.$2" kind times first second direction flags=() languages=(-s src -t trg)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Step 1 of algorithm 1: train a language model for each task, if an expert is initialized with it, and
-# all experts, RUNS/TASK.EXPERT.SEED.alone/final.pt. Interrupted trainings resume.
+# all experts, RUNS/TASK.EXPERT.SEED.alone/final.pt. Interrupted training runs resume.
 # shellcheck source=examples/mein/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

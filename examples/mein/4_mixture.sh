@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Step 3 of algorithm 1: continue the training of each expert with the same loss, with its imitators,
-# with random vectors, or alone. With imitators or random vectors, each initial lambda has a training.
+# with random vectors, or alone. With imitators or random vectors, each initial lambda has a training run.
 # The model with the best dev accuracy is copied to RUNS/TASK.EXPERT.SEED.KIND/final.pt, and
 # lambda.json in this folder has the selected lambda.
 # shellcheck source=examples/mein/settings.sh

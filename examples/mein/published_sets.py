@@ -48,7 +48,7 @@ class HeldOut:
     """Held-out texts, and the number of texts that were removed because of each set."""
 
     def __init__(self, stop_words: Path | None = None) -> None:
-        """Compare texts without the words of a file, one per line (thesis, footnote 5)."""
+        """Compare texts without the words of a file, one per line (Kiyono, 2022, footnote 5)."""
         lines = [] if stop_words is None else read_lines(stop_words)
         self.stop_words = {word for line in lines for word in normalized(line).split()}
         self.names: dict[bytes, str] = {}
@@ -347,7 +347,7 @@ def parser() -> argparse.ArgumentParser:
             "--stop-words",
             type=Path,
             help="words, one per line: texts that differ only in these words are equal, as in "
-            "footnote 5 of the thesis (default: compare all words)",
+            "footnote 5 of Kiyono, 2022 (default: compare all words)",
         )
     return options
 

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
 # Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
-# the defaults. Tables and sections refer to the thesis, chapter 3.
+# the defaults. Tables and sections refer to Kiyono (2022), chapter 3.
 #
 # SCALE     tiny   toy reviews: a smoke test of all steps, minutes on a CPU
 #           small  rotten and pros, or imdb, in DATA_DIR, smaller networks, hours on two CPU cores
@@ -15,9 +15,9 @@
 #           imitators trained on N texts, unlabelled.txt and extra.txt together, with the same expert;
 #           windows.1-2: imitators of windows 1 and 2, figure 3.4 and table 3.5; continued: the expert
 #           trained for as many updates without imitators, always included
-# SEEDS     random seeds of all trainings except language models
+# SEEDS     random seeds of all training runs except language models
 # FLAGS     flags appended to every fairseq-train, which override others
-# LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   the same for the trainings of one kind
+# LM_FLAGS, EXPERT_FLAGS, IMITATOR_FLAGS, MIXTURE_FLAGS   the same for the training runs of one kind
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 CHOICES="TASKS EXPERTS KINDS SEEDS"
 # shellcheck source=examples/common/recipe.sh
@@ -84,7 +84,7 @@ LAMBDA_RATE="${LAMBDA_RATE:-1}"               # learning rate of lambda relative
 EPSILON="${EPSILON:-5}"                       # perturbation norm of adv and vat, Miyato et al. (2017)
 NORMALIZE="${NORMALIZE---recurrent-normalize-embeddings}" # for all experts; NORMALIZE= to disable
 BERT_LR="${BERT_LR:-0.00005}" BERT_FINE_LR="${BERT_FINE_LR:-0.00001}" BERT_EPOCHS="${BERT_EPOCHS:-3}"
-PRECISION="${PRECISION:-}"                    # of all trainings: --amp for float16 on a GPU, bfloat16 on a CPU
+PRECISION="${PRECISION:-}"                    # of all training runs: --amp for float16 on a GPU, bfloat16 on a CPU
 LONGEST="${LONGEST:-400}"                     # max words of a text for the expert; earlier words are truncated
 LABELS="${LABELS:-}"                          # number of labeled training texts; the others are unlabeled
 # (default: 1,000 for pros, all for other tasks)
@@ -169,7 +169,7 @@ for kind in $(for task in $TASKS; do kinds "$task"; done); do
     expect KINDS "alone continued imitators random lines.N extra.N windows.1-2" "$kind"
 done
 
-# Flags of all trainings of classifiers and imitators, after the data folder.
+# Flags of all training runs of classifiers and imitators, after the data folder.
 COMMON=(--user-dir "$USER_DIR" --task semi_supervised_classification
   --classification-max-length "$LONGEST" --optimizer adam --adam-betas "(0.9, 0.999)" --clip-norm 5
   --lr-scheduler step --lr-deacy-period 1 --batch-size "$SHARE" --no-epoch-checkpoints

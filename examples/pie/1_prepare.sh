@@ -126,7 +126,7 @@ grammar() {
   grammar_data "train.src, train.trg, valid.src, valid.trg, $CLEAN and the SETS, such as test.src and test.m2" \
     {train,valid}.{src,trg} "${needed[@]}"
   if [[ -z "${DRY_RUN:-}" && ! -d "$BERT" ]]; then
-    echo "BERT is $BERT, which is not a folder. Expected the folder of a BERT in the format of Hugging Face." >&2
+    echo "BERT is $BERT, which is not a folder. Expected the folder of a BERT in Hugging Face format." >&2
     exit 2
   fi
   local words="$WORK/dictionary/dict.src.txt"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Train a model for each task, fold and kind, WORK/runs/TASK.FOLD.KIND/final.pt. Interrupted trainings
+# Train a model for each task, fold and kind, WORK/runs/TASK.FOLD.KIND/final.pt. Interrupted training runs
 # resume.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Print the percentage of correct words, mean and standard deviation over folds, and words/s. For gec
-# print F0.5 by MaxMatch.
+# print F0.5 with MaxMatch.
 # shellcheck source=examples/pie/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

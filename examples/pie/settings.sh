@@ -11,7 +11,7 @@
 # KINDS     tagger: PIE; augmented: PIE trained with additional synthetic errors; transformer: the
 #           sequence-to-sequence baseline (not for gec)
 # FLAGS     flags appended to every fairseq-train, which override others
-# TAGGER_FLAGS, TRANSFORMER_FLAGS   the same for the trainings of one kind
+# TAGGER_FLAGS, TRANSFORMER_FLAGS   the same for the training runs of one kind
 # DECODING_FLAGS   flags appended to fairseq-generate with a tagger
 HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 CHOICES="TASKS FOLDS KINDS SETS GEC_MODELS GEC_ROUNDS"
@@ -137,7 +137,7 @@ LAST_LINES="${LAST_LINES:-32000}"             # for dry runs; otherwise counted
 GEC_COPY_WEIGHT="${GEC_COPY_WEIGHT:-0.4}"     # table 12
 GEC_ARCH="${GEC_ARCH:-edit_tagger_large}"     # 3.1; table 12 also has edit_tagger_base
 GEC_ROUNDS="${GEC_ROUNDS:-4}"                 # rounds of correction; several as in table 4: "1 2 3 4"
-TUNE="${TUNE:-}"                              # yes: correct with options tuned on valid, too; not in the paper
+TUNE="${TUNE:-}"                              # yes: also correct with options tuned on valid; not in the paper
 SPELL_CHECK="${SPELL_CHECK:-}"                # for the SETS, from stdin to stdout; 3.1 does not name it
 # Commands that split text into BERT's word pieces, and join them to text, from stdin to stdout. SOURCE
 # is the text before splitting.

@@ -153,7 +153,7 @@ pairs() { # TASK AMOUNT
 }
 
 # Source and gold edits or references of a held-out set. They are apart from the pairs, so that other SETS do not
-# change the inputs of a training.
+# change the inputs of a training run.
 held_out_set() { # TASK SET
   local folder side ending pairs copy=(run cp)
   folder="$(held_out "$@")" pairs="$(pairs_folder "$1")/$2"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fine-tune a model for each task, amount, kind and seed. final.pt has the averaged weights of the epoch
-# with the lowest loss on the dev set. Interrupted trainings resume.
+# with the lowest loss on the dev set. Interrupted training runs resume.
 # shellcheck source=examples/poda/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -79,7 +79,7 @@ def epochs(runs: Path, output: Path, task: str) -> None:
         curve = {int(n): float(ppl) for n, ppl in VALID.findall(log.read_text("utf-8"))}
         found[amount][kind].append(curve)
     if not found:
-        print(f"{task}: no trainings to plot by epoch", file=sys.stderr)
+        print(f"{task}: no training runs to plot by epoch", file=sys.stderr)
         return
     with figure(output / f"epochs.{task}.png", columns=len(found)) as axes:
         for ax, (amount, kinds) in zip(axes, found.items(), strict=True):

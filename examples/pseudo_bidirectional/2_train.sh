@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train a model for each task, fold, kind and depth. WORK/runs/TASK.FOLD.KIND-LAYERS/final.pt is the best
-# epoch by perplexity on the dev set. Interrupted trainings resume.
+# epoch by perplexity on the dev set. Interrupted training runs resume.
 # shellcheck source=examples/pseudo_bidirectional/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Train a model for each data set, kind of positions and seed, in WORK/runs/DATASET.KIND.SEED.
-# Interrupted trainings resume.
+# Interrupted training runs resume.
 # shellcheck source=examples/shape/settings.sh
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 

@@ -1,14 +1,14 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
 # Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
-# the defaults. Sections and tables refer to the thesis, chapter 6.
+# the defaults. Sections and tables refer to Kiyono (2022), chapter 6.
 #
 # SCALE     tiny   the bundled toy corpus: a smoke test of all steps, two minutes on a CPU
 #           small  Multi30k English to German, hours on two CPU cores or minutes on a GPU
 #           paper  WMT'16 English-German, 8 GPUs
-# TASKS     translation, as in the thesis; lines: lines of misread words and their correction,
-#           with fewer words in training than in the test. Not in the thesis, and not at the paper scale
+# TASKS     translation, as in Kiyono (2022); lines: lines of misread words and their correction,
+#           with fewer words in training than in the test. Not in Kiyono (2022), and not at the paper scale
 # KINDS     absolute, apart, shared, relative: positions. apart draws the shifts of source and target
-#           separately, as in the thesis. shared draws one shift for both, which is ours
+#           separately, as in Kiyono (2022). shared draws one shift for both, which is ours
 # SHIFT_FROM    kind whose model apart and shared continue from (default: none, from scratch)
 # AVERAGE   number of last checkpoints to average
 # FLAGS     flags appended to every fairseq-train, which override others
@@ -73,11 +73,11 @@ case "$SCALE" in
     LIMIT="${LIMIT:-17}"               # 43% of the training pairs; 54% of the test set is longer
     SENTENCES="${SENTENCES:-10}"
     MAX_SHIFT="${MAX_SHIFT:-20}"       # selected on the validation set, see RESULTS.md
-    EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-5}"  # in proportion to the thesis: 16 for 50
+    EXTRAPOLATE_RELATIVE_LIMIT="${EXTRAPOLATE_RELATIVE_LIMIT:-5}"  # in proportion to Kiyono (2022): 16 for 50
     UPDATES="${UPDATES:-3000}"
     EXTRAPOLATE_UPDATES="${EXTRAPOLATE_UPDATES:-1500}" # as many epochs as over the complete data
     INTERPOLATE_UPDATES="${INTERPOLATE_UPDATES:-1500}"
-    INTERPOLATE_FROM="${INTERPOLATE_FROM-vanilla}"  # empty: from scratch, as in the thesis
+    INTERPOLATE_FROM="${INTERPOLATE_FROM-vanilla}"  # empty: from scratch, as in Kiyono (2022)
     INTERPOLATE_LR="${INTERPOLATE_LR:-0.003}"
     SWAPPED_LINES="${SWAPPED_LINES:-100}"
     OFFSETS="${OFFSETS:-0,5,10,20}" INTERPOLATE_OFFSETS="${INTERPOLATE_OFFSETS:-0,25,50,100}"
@@ -120,7 +120,7 @@ case "$SCALE" in
     POSITION_ENDS="${POSITION_ENDS:-10,20,30,40,50,60,70}"
     INTERPOLATE_POSITION_ENDS="${INTERPOLATE_POSITION_ENDS:-100,200,300,400,500}"
     gpus 8
-    NORM="${NORM:-pre}"                                # authors' code; not in the thesis
+    NORM="${NORM:-pre}"                                # authors' code; not in Kiyono (2022)
     EMBEDDING_INIT="${EMBEDDING_INIT:-glorot}"         # authors' code; fairseq's default is normal
     expect NORM "pre post" "$NORM"
     expect EMBEDDING_INIT "glorot normal" "$EMBEDDING_INIT"
@@ -180,7 +180,7 @@ updates() { # DATASET
   esac
 }
 for dataset in $TRANSLATED $CORRECTED; do
-  # A single checkpoint is checkpoint_last.pt, which every training saves.
+  # A single checkpoint is checkpoint_last.pt, which every training run saves.
   [[ "$AVERAGE" == 1 ]] || enough_checkpoints AVERAGE "$(($(updates "$dataset") / interval))"
 done
 

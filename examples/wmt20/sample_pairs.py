@@ -1,4 +1,4 @@
-"""Sample COUNT pairs of two aligned files without changing their order (thesis, section 5.3.3).
+"""Sample COUNT pairs of two aligned files in their order (Kiyono, 2022, section 5.3.3).
 
 Each line has a random number that depends on the seed and the index of the line. The pairs with the
 smallest numbers are kept. Memory does not grow with the files.

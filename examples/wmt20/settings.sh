@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # the steps use them
 # Settings of this recipe and their defaults for each SCALE. Set them in the environment to override
-# the defaults. Sections and tables refer to the thesis, chapter 5.
+# the defaults. Sections and tables refer to Kiyono (2022), chapter 5.
 #
 # SCALE     tiny   the bundled toy corpus: a smoke test of all steps, two minutes on a CPU
 #           small  Multi30k English-German with 5,000 genuine pairs, or small_parallel_enja
@@ -96,7 +96,7 @@ case "$SCALE" in
     # Tables 5.4, 5.7 and 5.8 have 2014, 2018 and 2019; table 5.5 has 2019, table 5.6 has 2020.
     SETS="${SETS:-valid:newstest2019 test:newstest2020 test1:newstest2014 test2:newstest2018}"
     FILTER_CLEAN="${FILTER_CLEAN:-$(echo newstest{2009..2019})}"        # 5.5.1
-    MIX_EPOCH_PAIRS="${MIX_EPOCH_PAIRS:-20000000}"     # 240 MB per process; not in the thesis
+    MIX_EPOCH_PAIRS="${MIX_EPOCH_PAIRS:-20000000}"     # 240 MB per process; not in Kiyono (2022)
     VOCABULARY="${VOCABULARY:-32000}"                  # 5.3.2
     UPDATES="${UPDATES:-40000}"                        # table 5.1
     LAYERS="${LAYERS:-6}"                              # layers of all systems but deep
@@ -256,7 +256,7 @@ needs() { # SYSTEM|SYSTEM...
 }
 BACK_TRANSLATED="bt|tagged|tagged@[0-9]+|tagged-ft|deep|deep@[0-9]+"
 
-# Train the model of SYSTEM and SEED from one language to another. Interrupted trainings resume.
+# Train the model of SYSTEM and SEED from one language to another. Interrupted training runs resume.
 trained() { # SYSTEM SEED FROM TO
   build "$RUNS/$1.$2" train "$@"
 }

@@ -11,10 +11,10 @@
 #   p   post-ensemble of d, e and f                 by word vectors (5.3.9)
 ROWS="${*:-$ROWS}"
 R2L="${R2L-yes}"                       # empty: no right-to-left models and no row e
-NBEST="${NBEST:-$BEAM}"                # n of 5.3.7; not in the thesis
+NBEST="${NBEST:-$BEAM}"                # n of 5.3.7; not in Kiyono (2022)
 REVERSE="${REVERSE:-$RUNS/reverse.1/final.pt}"          # 5.3.7; an ensemble is PATH:PATH
 REVERSE_R2L="${REVERSE_R2L:-$RUNS/reverse-r2l.1/final.pt}"
-TUNING="${TUNING:---method mert}"      # the thesis uses a grid, whose step it does not specify
+TUNING="${TUNING:---method mert}"      # Kiyono (2022) uses a grid, whose step it does not specify
 # The task translation of fairseq prints outputs of right-to-left models with the last token first.
 TURNED=(--right-to-left r2l)
 FEATURES="s2t,${R2L:+s2t-r2l,}t2s,${R2L:+t2s-r2l,}lm,lm-slor,mlm,mlm-penlp"

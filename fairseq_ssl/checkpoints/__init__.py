@@ -1,4 +1,4 @@
-"""Reading, averaging and conversion of checkpoints of fairseq, Hugging Face and CTranslate2.
+"""Reading, averaging and conversion of fairseq, Hugging Face and CTranslate2 checkpoints.
 
 Code in a checkpoint is never run.
 

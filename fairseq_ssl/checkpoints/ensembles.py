@@ -1,4 +1,4 @@
-"""Loading of models and ensembles of fairseq from checkpoints."""
+"""Loading of fairseq models and ensembles from checkpoints."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def check_registered() -> None:
 
 @contextmanager
 def keep_torch_state() -> Iterator[None]:
-    """Restore the state of torch that fairseq and its models change while they are loaded.
+    """Restore the global torch settings that change while models are loaded in the block.
 
-    fairseq draws initial weights from the random numbers of the CPU. Classifiers and LSTMs flush
-    denormal numbers, which only training needs.
+    fairseq initializes weights with the CPU random number generator. Classifiers and LSTMs flush
+    denormal numbers to zero, which only training needs.
     """
     import torch
 
@@ -39,13 +39,13 @@ def keep_torch_state() -> Iterator[None]:
 
 
 def is_checkpoint(path: str | Path) -> bool:
-    """Return True if a file begins as a file of `torch.save`: a zip archive, or once a pickle."""
+    """Return True if a file starts like an output of `torch.save`, a zip archive or a pickle."""
     with Path(path).open("rb") as file:
         return file.read(2).startswith((b"PK", b"\x80"))
 
 
 def require_checkpoints(paths: Sequence[str | Path]) -> None:
-    """Raise DataError for a path that is not a checkpoint, by the first bytes of the file."""
+    """Raise DataError if a path is missing or not a checkpoint, according to `is_checkpoint`."""
     for path in paths:
         require_file(path, "a checkpoint of fairseq-train")
         if not is_checkpoint(path):
@@ -61,8 +61,8 @@ def load_models(
 
     Args:
         paths: checkpoints.
-        task_config: configuration of the task (None: that of the first checkpoint).
-        options: task options that override those of the training, such as the folder `data`.
+        task_config: configuration of the task (default: from the first checkpoint).
+        options: task options that override the stored options, such as the folder `data`.
     """
     from fairseq import checkpoint_utils, tasks
 
@@ -80,10 +80,10 @@ def load_models(
     except FileNotFoundError as error:
         if not data:
             raise DataError(
-                f"{listed} cannot be loaded without the folder of its data. Only edit taggers that "
-                "label words need no `data_dir`."
+                f"{listed} cannot be loaded without a data folder. Set `data_dir`. Only word-level "
+                "edit taggers do not need it."
             ) from error
-        raise DataError(f"{data} is not the data of {listed}: {error}") from error
+        raise DataError(f"{data} is not the data folder of {listed}: {error}") from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
         _check_architectures(paths)
         raise _loading_error(listed, data, error) from error
@@ -91,7 +91,7 @@ def load_models(
 
 
 def _check_architectures(paths: Sequence[str | Path]) -> None:
-    """Raise DataError for a model that is not registered. The error of fairseq is unclear."""
+    """Raise DataError for an architecture that is not registered. fairseq's error is unclear."""
     from fairseq.models import ARCH_MODEL_REGISTRY
 
     from fairseq_ssl.checkpoints.files import architecture, read_checkpoint
@@ -100,13 +100,13 @@ def _check_architectures(paths: Sequence[str | Path]) -> None:
         name = architecture(read_checkpoint(path))
         if name not in ARCH_MODEL_REGISTRY:
             raise DataError(
-                f"{path} has a model of the architecture {name!r}, which is not registered with "
-                "fairseq."
+                f"{path} has the architecture {name!r}, which is not registered with fairseq. "
+                "Import the module that registers it."
             )
 
 
 def _loading_error(models: str, data: object, error: Exception) -> DataError:
-    """Return the error of models that do not match a data folder or that cannot be built."""
+    """Return the error for models that do not match a data folder or that cannot be built."""
     line = (str(error).strip().splitlines() or [""])[-1].strip()
     if "state_dict" in str(error):  # weights that are missing or of other sizes
         return DataError(
@@ -114,6 +114,6 @@ def _loading_error(models: str, data: object, error: Exception) -> DataError:
             f"data. {line}"
         )
     return DataError(
-        f"{models} cannot be loaded: its options are not those of a model that fairseq can build "
-        f"with {data}. {type(error).__name__}: {line}"
+        f"{models} cannot be loaded: fairseq cannot build a model with its options and {data}. "
+        f"{type(error).__name__}: {line}"
     )

@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[str, type[Any], str]] = {
         "score_swapped",
     ),
     "token-wins": (
-        "share of gold tokens that score higher than with a baseline checkpoint",
+        "fraction of gold tokens that score higher than with a baseline checkpoint",
         analysis.TokenWinsConfig,
         "compare_gold_tokens",
     ),
@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, type[Any], str]] = {
         "compare_shifted_states",
     ),
 }
-"""Summary, config and function of `fairseq_ssl.analysis` of each kind of analysis."""
+"""Summary, config and function name of each kind of analysis in `fairseq_ssl.analysis`."""
 BATCHES = ("subset", "max_tokens")
 DECODING = ("beam", "lenpen", "subwords", "moses", "tokenize")
 
@@ -65,19 +65,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_data(parser: argparse.ArgumentParser, config: type[Any]) -> None:
-    options.add_path(parser, "data", "data folder of fairseq-preprocess", "DATA")
+    options.add_path(parser, "data", "data folder created by fairseq-preprocess", "DATA")
     parser.add_argument(
         "-c",
         "--checkpoint",
         action="append",
         required=True,
         metavar="[NAME=]FILE",
-        help="name and checkpoint of a model, first that of the baseline, if there is one; "
-        "checkpoints with the same name are seeds, which are averaged",
+        help="name and checkpoint of a model; repeat for more models, the baseline first; results "
+        "of checkpoints with the same name, such as runs with different seeds, are averaged",
     )
     add_options(parser, config, ["subset"])
     options.add_output(
-        parser, "prefix of the results, PREFIX.json, and of the figure, PREFIX.FORMAT", "PREFIX"
+        parser, "prefix of the results (PREFIX.json) and the figure (PREFIX.FORMAT)", "PREFIX"
     )
     parser.add_argument(
         "--format",

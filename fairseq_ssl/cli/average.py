@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ema",
         action="store_true",
-        help="average the exponential moving averages that --store-ema stores in checkpoints, in "
-        "place of the weights",
+        help="average the moving averages that --store-ema stores in checkpoints, instead of the "
+        "weights",
     )
     group = parser.add_argument_group("checkpoints of a folder")
     number = group.add_mutually_exclusive_group()

@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``back-translate`` to the parser."""
     options.add_input(
         parser,
-        "text in the model's source language, tokens or subwords separated by spaces, as in its "
-        "training data",
+        "text in the source language, as tokens or subwords separated by spaces, preprocessed like "
+        "the training data of the model",
     )
     options.add_job_output(parser, "translations")
     what = "source lines, aligned with the translations and repeated for each hypothesis"
@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_engine,
         choices=tuple(DECODERS),
         default="fairseq",
-        help="fairseq: all architectures and searches; ctranslate2: fast beam search and sampling "
-        "(default: %(default)s)",
+        help="engine; fairseq supports all architectures and searches; ctranslate2 supports only "
+        "beam search and sampling, but is faster (default: %(default)s)",
     )
     options.add_device(work)
     options.add_overwrite(parser)
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _engine(word: str) -> str:
     if "ray" in word.split(","):
-        raise argparse.ArgumentTypeError("a Ray cluster is chosen with --executor ray.")
+        raise argparse.ArgumentTypeError("Pass --executor ray to use a Ray cluster.")
     return word
 
 

@@ -31,7 +31,7 @@ def add_prepare(subcommands: Subcommands) -> None:
         "unlabeled texts"
     )
     parser = subcommands.add("prepare", summary, _prepare)
-    options.add_files(parser, labeled="training texts, each line a label, a tab and a text")
+    options.add_files(parser, labeled="training texts, one per line: label, tab, text")
     options.add_output(parser, "data folder", "FOLDER")
     add_options(parser, PreparationConfig)
     options.add_replace(parser, "FOLDER")
@@ -57,9 +57,8 @@ def add_predict(subcommands: Subcommands) -> None:
     _add_model(label)
     options.add_output(
         label,
-        "output folder of SPLIT.npy, a folder of parts with the class probabilities in half "
-        "precision, one row per line; an interrupted run resumes when the same command is run "
-        "again",
+        "output folder; its subfolder of parts SPLIT.npy contains the class probabilities in half "
+        "precision, one row per line; an interrupted run resumes if the same command is run again",
         "FOLDER",
     )
     label.add_argument(
@@ -68,7 +67,7 @@ def add_predict(subcommands: Subcommands) -> None:
     options.add_device(
         label.add_argument_group("parallelism"),
         max_tokens=False,
-        part_size="number of lines of a part (default: 32K)",
+        part_size="number of lines per part (default: 32K)",
     )
     options.add_overwrite(label)
     predict = subcommands.add(
@@ -79,13 +78,13 @@ def add_predict(subcommands: Subcommands) -> None:
     options.add_input(predict, "texts, one per line", "file")
     predict.add_argument(
         "--split",
-        help="classify the texts of a split of the data folder, such as test, in place of FILE; "
-        "faster for long texts, since they are already tokenized",
+        help="split of the data folder, such as test, to classify instead of FILE; faster for long "
+        "texts, which are already tokenized",
     )
     options.add_integer(
         predict,
         "--windows",
-        "for models with imitators: number of most influential windows to print",
+        "number of most influential windows to print per text (models with imitators)",
         0,
         minimum=0,
     )
@@ -93,11 +92,11 @@ def add_predict(subcommands: Subcommands) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    model = "checkpoint of --classification-stage supervised or mixture"
+    model = "checkpoint trained with --classification-stage supervised or mixture"
     options.add_path(parser, "--model", model, required=True)
-    data = "data folder of `classify prepare`"
+    data = "data folder created by `classify prepare`"
     options.add_path(parser, "--data-dir", data, "DIR", required=True)
-    options.add_integer(parser, "--batch-size", "sentences in a batch", 64)
+    options.add_integer(parser, "--batch-size", "number of sentences per batch", 64)
 
 
 def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
@@ -135,7 +134,7 @@ def _predict(args: argparse.Namespace) -> None:
     from fairseq_ssl.inference.classification import predict_lines, predict_split
 
     if args.split and args.file:
-        raise UsageError("--split replaces FILE. Set only one of them.")
+        raise UsageError("--split replaces FILE. Pass only one of them.")
     options.check_output(args.output, args.file, args.model)
     classifier = _classifier(args)
     classifier.check_windows(args.windows)  # before stdin is read
@@ -162,20 +161,20 @@ def add_score(subcommands: Subcommands) -> None:
         "confusion matrix",
         _score_predictions,
     )
-    gold = "gold labels, each line a label, a tab and a text"
+    gold = "gold labels, one text per line: label, tab, text"
     options.add_path(parser, "gold", gold, "GOLD")
     parser.add_argument(
         "systems",
         nargs="+",
         metavar="[NAME=]FILE",
-        help="output of `predict`, or labels, one per line; files with the same NAME are seeds, "
-        "which are averaged",
+        help="output of `predict`, or labels, one per line; scores of files with the same NAME, "
+        "such as runs with different seeds, are averaged",
     )
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="system that the error rates of the other systems are compared with by a paired "
-        "bootstrap",
+        help="system with which the other systems are compared by error rate, with a paired "
+        "bootstrap test",
     )
     options.add_integer(parser, "--resamples", "number of bootstrap samples", SAMPLES)
     options.add_format(parser)

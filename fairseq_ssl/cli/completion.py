@@ -16,7 +16,7 @@ PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE", "TARGET")  # in m
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument that names the shell."""
-    parser.add_argument("shell", choices=("bash", "zsh"), help="shell that reads the script")
+    parser.add_argument("shell", choices=("bash", "zsh"), help="shell to generate the script for")
 
 
 def run(args: argparse.Namespace) -> None:

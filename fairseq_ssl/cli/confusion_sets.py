@@ -19,20 +19,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``confusion-sets`` to the parser."""
     what = "tokenized text; words of two or more letters and without digits get a confusion set"
     options.add_texts(parser, "texts", what)
-    options.add_output(
-        parser, "confusion sets, one per line: word, tab, confusable words; .gz or .zst by suffix"
-    )
+    what = f"confusion sets, one per line: word, tab, confusable words {options.FORMATS}"
+    options.add_output(parser, what)
     parser.add_argument(
         "--aspell",
         metavar="LANG",
-        help="take the suggestions of the program aspell for a language, such as en, that are in "
-        "TEXT (default: words of TEXT within two edits, sorted by distance, then by frequency)",
+        help="language, such as en, of the spell checker aspell, whose suggestions are used if "
+        "they occur in TEXT (default: words of TEXT within two edits, sorted by distance, then by "
+        "frequency)",
     )
     options.add_integer(
         parser,
         "--min-count",
-        "min count of a word; rare words cost time and memory (without --aspell 2 kB per word in "
-        "each process)",
+        "min count of a word (rare words cost time and, without --aspell, 2 kB of memory per word "
+        "and process)",
         1,
     )
     options.add_jobs(parser)

@@ -16,7 +16,7 @@ from fairseq_ssl.io.jobs import Progress, counted
 from fairseq_ssl.io.remote import as_path
 
 STDOUT_NAME = "stdout"
-"""File name in errors of writing to stdout."""
+"""File name in the error of a failed write to stdout."""
 
 
 class StandardOutput(io.FileIO):
@@ -87,7 +87,7 @@ def _raw() -> StandardOutput | None:
 
 
 def path_argument(word: str) -> Path:
-    """Return the path or URL of an option."""
+    """Return the path of a file or URL, as an argparse type."""
     try:
         return as_path(word)
     except DataError as error:

@@ -41,7 +41,7 @@ TEXT = ["tokenizer", "language", "spelling"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``correct`` to the parser."""
-    options.add_input(parser, "text to correct, one or more sentences a line")
+    options.add_input(parser, "text to correct, one or more sentences per line")
     options.add_job_output(parser, "corrected lines")
     form = parser.add_argument_group("output format")
     kind = form.add_mutually_exclusive_group()
@@ -58,14 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_corrector(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the models, the text and the search."""
+    """Add the options for the models, the text and the search."""
     add_options(parser.add_argument_group("model"), CorrectionConfig, MODEL)
     add_options(parser.add_argument_group("text"), CorrectionConfig, TEXT)
     add_options(parser.add_argument_group("search"), CorrectionSearch, prefix="edit_")
 
 
 def check_models(models: Sequence[Path], inputs: str) -> None:
-    """Raise UsageError if --model also took the input, because it takes all words after it."""
+    """Raise UsageError if --model, which takes several values, also took the input."""
     if len(models) > 1 and models[-1].is_file() and not is_checkpoint(models[-1]):
         raise UsageError(f"{models[-1]} is not a checkpoint. Write {inputs} before --model.")
 
@@ -74,7 +74,7 @@ def tagger_device(args: argparse.Namespace) -> Any:
     """Return --device, or cpu for models in ONNX format. Raise DataError for a wrong path."""
     for path in args.models:  # before torch is imported, which can be missing
         if model_format(path) == FAIRSEQ:
-            require_file(path, "a checkpoint, a folder of export --to onnx or a GECToR model")
+            require_file(path, "a checkpoint, an output of export --to onnx, or a GECToR model")
     if not is_onnx_folder(args.models[0]):
         return args.device
     if args.device not in (None, "auto", "cpu"):
@@ -83,7 +83,7 @@ def tagger_device(args: argparse.Namespace) -> Any:
 
 
 def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfig:
-    """Return the config of the options of `add_corrector`."""
+    """Return the config that the options of `add_corrector` specify."""
     values = passed(args, CorrectionConfig)
     if "spacy_model" in values and "explain" not in values:
         raise UsageError("--spacy-model needs --explain.")
@@ -93,7 +93,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 
 def register(config: CorrectionConfig) -> Initializer | None:
-    """Register the plug-in, except for models in ONNX format. Return what each process calls."""
+    """Register the plug-in and return the initializer of processes; None for ONNX models."""
     if config.is_onnx:
         return None
     fairseq_ssl.register()

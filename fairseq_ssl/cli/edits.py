@@ -43,12 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_files(label)
     options.add_path(label, "--dictionary", "output of edits dictionary", required=True)
     options.add_line_job(label, "labels, line by line")
-    votes = subcommands.add("vote", "combine corrections: keep edits of at least N systems", _vote)
-    options.add_files(votes, source="text in tokens separated by spaces")
-    what = "SOURCE as corrected by each system, line by line; .gz or .zst by suffix"
+    summary = "combine corrections: keep the edits on which at least N systems agree"
+    votes = subcommands.add("vote", summary, _vote)
+    options.add_files(votes, source="uncorrected text, tokens separated by spaces")
+    what = f"SOURCE as corrected by each system, line by line {options.FORMATS}"
     options.add_path(votes, "corrections", what, "CORRECTED", nargs="+")
     options.add_output_or_stdout(votes)
-    what = "min number of systems with an edit (default: more than half)"
+    what = "min number of systems that make an edit, 1 or more (default: more than half)"
     votes.add_argument("--min-votes", type=integer, metavar="N", help=what)
     _add_tune(subcommands)
 
@@ -56,8 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_files(parser: argparse.ArgumentParser) -> None:
     options.add_files(
         parser,
-        source="text to edit, one sentence per line, in words, subwords or characters separated by "
-        "spaces",
+        source="uncorrected text, one sentence per line: words, subwords or characters separated "
+        "by spaces",
         target="corrected text, line by line",
     )
 
@@ -72,20 +73,20 @@ def _add_dictionary(subcommands: Subcommands) -> None:
     options.add_path(
         parser,
         "--label-dict",
-        "output of the labels as a fairseq dictionary, for binarizing the output of edits label "
-        "with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
+        "second output, with the labels as a fairseq dictionary, to binarize the output of edits "
+        "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
     options.add_jobs(parser)
 
 
 def _add_prepare(subcommands: Subcommands) -> None:
     parser = subcommands.add(
-        "prepare", "write the data folder of an edit tagger on words: labels, binarized", _prepare
+        "prepare", "create the data folder of a word-level edit tagger", _prepare
     )
     _add_files(parser)
     options.add_output(parser, "data folder", "DIR")
     for split in HELD_OUT:
-        what = f"text to edit and corrected text of the {split} split (default: none)"
+        what = f"uncorrected and corrected text of the {split} split (default: none)"
         options.add_path(parser, f"--{split}", what, ("SOURCE", "TARGET"), nargs=2)
     add_options(parser, EditDataConfig)
     options.add_replace(parser)
@@ -102,8 +103,8 @@ def _add_tune(subcommands: Subcommands) -> None:
         "--metric",
         choices=METRICS,
         default=METRICS[0],
-        help="metric to maximize: f0.5, F0.5 of the edits of the model against the edits from "
-        "SOURCE to TARGET; exact, the percentage of correct lines (default: %(default)s)",
+        help="metric to maximize; f0.5: F0.5 of the model's edits against the edits from SOURCE to "
+        "TARGET; exact: percentage of lines equal to TARGET (default: %(default)s)",
     )
     add_options(parser, CorrectionConfig, ["iterations", "batch_size"])
     options.add_one_device(parser)

@@ -27,23 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         parser,
         "checkpoint",
-        "checkpoint of a shape_transformer, of fairseq's Transformer, of the two directions of "
-        "reconstruction_translation, or of an edit_tagger; for onnx also a GECToR model",
+        "checkpoint of a shape_transformer, a fairseq Transformer, a two-way model of "
+        "reconstruction_translation, or an edit_tagger; for --to onnx, also a GECToR model",
         "CHECKPOINT",
     )
     parser.add_argument(
         "--to",
         choices=("fairseq", "ctranslate2", "translation", "onnx", "huggingface"),
         required=True,
-        help="output format; fairseq: checkpoint of fairseq's Transformer; ctranslate2: model "
-        "folder of CTranslate2; translation: checkpoint of the direction -s to -t, of any "
-        "architecture; onnx: folder for onnxruntime, of an edit_tagger; huggingface: token "
-        "classifier of transformers, of an edit_tagger on words with --edit-unfactorized",
+        help="output format; fairseq: checkpoint of fairseq's Transformer; ctranslate2: "
+        "CTranslate2 model; translation: checkpoint of any architecture, only for the direction "
+        "from -s to -t; onnx: edit tagger for onnxruntime; huggingface: word-level edit tagger "
+        "with --edit-unfactorized, as a token classifier of transformers",
     )
     options.add_output(parser, "converted checkpoint or folder", "PATH")
     options.add_replace(parser)
     fast = parser.add_argument_group(
-        "with --to ctranslate2, onnx or huggingface; -s and -t also select one of two directions"
+        "options for ctranslate2, onnx and huggingface; -s and -t also select one of two directions"
     )
     options.add_data(fast)
     add_options(fast, CorrectionConfig, ["encoder"])
@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quantization",
         choices=QUANTIZATIONS,
         default="float32",
-        help="data type of the weights; int8 needs a quarter of the size; --to onnx has "
-        "float32 and int8 (default: %(default)s)",
+        help="data type of the weights; int8 takes a quarter of the size of float32; onnx supports "
+        "only these two (default: %(default)s)",
     )
 
 

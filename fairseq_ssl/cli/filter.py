@@ -31,12 +31,13 @@ filters.yaml, for example:
     - my_package.my_filters:Question  # your own subclass of fairseq_ssl.filters.Filter"""
 
 EXAMPLE_WIDTH = 100
-"""Maximum length of an example in the table in characters."""
+"""Max length of an example in the table, in characters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``filter`` to the parser."""
-    source = "text, one sentence per line; .gz or .zst by suffix; - for stdin (default: stdin)"
+    formats = options.FORMATS
+    source = f"text, one sentence per line {formats}; - for stdin (default: stdin)"
     options.add_path(parser, "source", source, "SOURCE", nargs="?")
     options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
     options.add_job_output(parser, "kept lines, one output for each side", nargs="+")
@@ -53,11 +54,11 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--filter",
         action="append",
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
-        help="filter, or several in the order of application, or package.module:Class for your "
-        "own; may be repeated; duplicates is always applied last, so it keeps the first duplicate "
-        "that passes all other filters",
+        help="one or more filters in the order of application; package.module:Class is your own "
+        "filter; may be repeated; duplicates is always applied last, so it keeps the first "
+        "duplicate that passes all other filters",
     )
-    options.add_path(chosen, "--config", "YAML file with a list of filters, see below")
+    options.add_path(chosen, "--config", "YAML file with a list of filters, as shown below")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
     )
     paths = [path for path in (args.source, args.target) if path is not None]
     if args.target and STDIN in map(str, paths):
-        raise UsageError("A side of a parallel corpus cannot be stdin. Name two files.")
+        raise UsageError("A side of a parallel corpus cannot be stdin. Pass two files.")
     summary = filter_files(
         [path for path in paths if str(path) != STDIN],
         _outputs(args),

@@ -30,7 +30,7 @@ NEEDED = (
     *(("counts", "vectors"), ("masked_data", "masked_models")),
     *((name, "translation") for name in ("data_dir", "source_lang", "target_lang")),
 )
-"""Pairs of an option and a second option that the first one needs."""
+"""Pairs of an option and another option that it needs."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def _add_fit(subcommands: Subcommands) -> None:
     fit = subcommands.add(
         "fit",
         "estimate PHSIC on parallel text, and train a linear SVM on clean pairs and noised copies "
-        "(thesis, 5.5.1)",
+        "(Kiyono, 2022, section 5.5.1)",
         _fit,
     )
     options.add_files(fit, source="source side of the parallel text", target="target side")
@@ -71,14 +71,14 @@ def _add_apply(subcommands: Subcommands) -> None:
         type=number,
         required=True,
         metavar="R",
-        help="percentage of pairs to keep, r in the thesis, above 0, up to 100",
+        help="percentage of pairs to keep, above 0, up to 100",
     )
     what = "kept pairs in the order of the input"
     options.add_job_output(apply, what, nargs=2, required=True, metavar=BOTH)
     apply.add_argument(
         "--scores",
         metavar="FILE",
-        help="scores of all pairs, one per line, above 0 for clean pairs, in a folder of parts if "
+        help="scores of all pairs, one per line, positive for clean pairs; a folder of parts if "
         "the outputs are folders; reused if complete (default: OUTPUT.scores)",
     )
     options.add_device(apply)
@@ -91,38 +91,38 @@ def _add_features(fit: argparse.ArgumentParser) -> None:
     _add_both(
         features,
         "--vectors",
-        "PHSIC of sums of word vectors, weighted by SIF: .vec or .bin files, for example of "
-        "fairseq-ssl rerank vectors",
+        "word vectors (.vec or .bin), such as output of fairseq-ssl rerank vectors; adds the PHSIC "
+        "of sentence vectors, which are SIF-weighted sums",
     )
     _add_both(
         features,
         "--counts",
-        "for --vectors: word counts of monolingual text for SIF, one word and its count per line, "
+        "word counts of monolingual text for the SIF weights, one word and its count per line, "
         "such as VECTORS.counts of fairseq-ssl rerank vectors; words without a count are skipped "
-        "(default: counts of the bitext)",
+        "(default: counts of the parallel text)",
     )
     features.add_argument(
         "--tokenize",
         nargs=2,
         default=["none", "none"],
         metavar=BOTH,
-        help="tokenizers of sacreBLEU: none (words separated by spaces), 13a, intl, zh, char, "
-        "ja-mecab or ko-mecab (default: none none)",
+        help="sacreBLEU tokenizers for word vectors: none (words separated by spaces), 13a, intl, "
+        "zh, char, ja-mecab or ko-mecab (default: none none)",
     )
     _add_both(
         features,
         "--masked-models",
-        "PHSIC of means of the last states of masked language models: checkpoints of fairseq, or "
-        "folders of a BERT or RoBERTa",
+        "masked language models: fairseq checkpoints, or Hugging Face folders of a BERT or "
+        "RoBERTa; adds the PHSIC of their mean last states",
     )
-    data = "for --masked-models that are checkpoints: folders with the dict.txt of each"
+    data = "folders with the dict.txt of each of the --masked-models, if they are checkpoints"
     _add_both(features, "--masked-data", data)
     options.add_path(
         features,
         "--translation",
-        "translation model, or an ensemble: cross-entropy of the target given the source, per "
-        "token; for back-translated pairs, use the model of the other direction; for forward-"
-        "translated pairs, swap source and target of all options",
+        "translation model from SOURCE to TARGET, or an ensemble; adds the cross-entropy per token "
+        "of the target given the source; for forward-translated pairs, swap source and target in "
+        "all options",
         "CHECKPOINT",
         nargs="+",
     )
@@ -136,7 +136,7 @@ def _add_features(fit: argparse.ArgumentParser) -> None:
 
 
 def _add_both(parser: options.Options, name: str, what: str, **more: Any) -> None:
-    """Add an option that is a path for the source and a path for the target."""
+    """Add an option that takes two paths, for the source and the target."""
     options.add_path(parser, name, what, BOTH, nargs=2, **more)
 
 
@@ -215,7 +215,7 @@ def _apply(args: argparse.Namespace) -> None:
         progress=progress,
     )
     if in_parts and not (as_path(scores) / MANIFEST).exists():
-        return  # other shards must end first
+        return  # other shards must finish first
     source, target = (options.output_of(args, path) for path in args.output)
     summary = keep_best(
         pairs,

@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         source="uncorrected text, one sentence per line, tokens separated by spaces",
         target="corrected text, line by line",
     )
-    options.add_output(parser, "the counts, a JSON file")
+    options.add_output(parser, "JSON file with the counts")
     options.add_integer(
-        parser, "--min-count", "min count of a word, and of a pair of confused words, to list", 2
+        parser, "--min-count", "min count of each listed word and pair of confused words", 2
     )
 
 

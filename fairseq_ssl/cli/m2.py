@@ -29,58 +29,48 @@ RECORDED = ("annotator", "drop_overlaps", "types", "spacy_model", "untyped")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``m2`` and their arguments to the parser."""
-    subcommands = Subcommands(parser)
-    subcommand = subcommands.add(
-        "to-text", "write sentences and corrected sentences as parallel text", _text
-    )
-    options.add_files(subcommand, file=M2_FILE)
-    options.add_output(
-        subcommand, "start of the names of the outputs, PREFIX.src, PREFIX.trg", "PREFIX"
-    )
-    subcommand.add_argument(
+    add = Subcommands(parser).add
+    to_text = add("to-text", "write sentences and corrected sentences as parallel text", _text)
+    options.add_files(to_text, file=M2_FILE)
+    options.add_output(to_text, "prefix of the outputs, PREFIX.src and PREFIX.trg", "PREFIX")
+    to_text.add_argument(
         "--annotator",
         type=lambda word: None if word == "all" else options.integer(0)(word),
         default=0,
         metavar="N",
-        help="id of the annotator, 0 or more; all: every annotator, N into PREFIX.trg.N (default: "
-        "0)",
+        help="id of the annotator, 0 or more; all: write the text of each annotator N to "
+        "PREFIX.trg.N (default: 0)",
     )
-    subcommand.add_argument(
+    to_text.add_argument(
         "--drop-overlaps",
         action="store_true",
-        help="drop an edit that overlaps an earlier one (default: an error)",
+        help="drop edits that overlap an earlier edit (default: stop with an error)",
     )
-    subcommand.add_argument(
+    to_text.add_argument(
         "--types",
         type=lambda words: words.split(","),
         default=[],
         metavar="TYPE,...",
-        help="types of edits to apply: full as R:VERB:SVA, without operation as VERB:SVA, or "
-        "operations as R; * matches any text, as in VERB*",
+        help="types of edits to apply, separated by commas: full (R:VERB:SVA), without the "
+        "operation (VERB:SVA), or only the operation (R); * matches any text, as in VERB*",
     )
-    subcommand = subcommands.add(
-        "from-text", "extract the edits of corrected text by ERRANT", _from_text
-    )
+    from_text = add("from-text", "extract the edits of corrected text with ERRANT", _from_text)
     options.add_files(
-        subcommand, source="tokenized text, one sentence a line; empty lines are dropped"
+        from_text, source="tokenized text, one sentence per line; empty lines are dropped"
     )
-    what = "corrected text, line by line; several files are several annotators"
-    options.add_texts(subcommand, "reference", what)
-    options.add_output_or_stdout(subcommand, "M2 file; .gz or .zst by suffix")
-    add_pipeline(subcommand, "use a blank pipeline: no types by ERRANT")
-    options.add_line_jobs(subcommand)
-    subcommand = subcommands.add(
-        "merge", "join the annotators of files with the same sentences", _merge
-    )
-    options.add_path(subcommand, "files", "M2 files, two or more", nargs="+")
+    what = "corrected text, line by line; one file for each annotator"
+    options.add_texts(from_text, "reference", what)
+    options.add_output_or_stdout(from_text, f"M2 file {options.FORMATS}")
+    add_pipeline(from_text, "use a blank pipeline; edits then have no types")
+    options.add_line_jobs(from_text)
+    merged = add("merge", "join the annotators of files with the same sentences", _merge)
+    options.add_path(merged, "files", "M2 files, two or more", nargs="+")
     options.add_output_or_stdout(
-        subcommand, "M2 file; annotators are numbered from 0 in this order"
+        merged, "M2 file; annotators are numbered from 0 in the order of the files"
     )
-    subcommand = subcommands.add(
-        "stats", "count sentences, tokens and edits by annotator and type", _stats
-    )
-    options.add_input(subcommand, M2_FILE)
-    options.add_format(subcommand)
+    stats = add("stats", "count sentences, tokens and edits by annotator and type", _stats)
+    options.add_input(stats, M2_FILE)
+    options.add_format(stats)
 
 
 def add_pipeline(parser: options.Options, untyped: str) -> None:

@@ -23,26 +23,26 @@ from fairseq_ssl.io.executors import silence_library_warnings
 COMMANDS = {
     "analyze": "compare checkpoints by their translations, scores and encoder states",
     "average": "average checkpoints of a run, or extract its moving average",
-    "back-translate": "translate monolingual text into synthetic pairs",
-    "classify": "prepare data for text classifiers, label, predict and score",
+    "back-translate": "translate monolingual text to create synthetic pairs",
+    "classify": "prepare data for text classifiers; label, predict and score",
     "completion": "print a completion script for bash or zsh",
-    "confusion-sets": "list the words that each word can be confused with, by a spell checker",
+    "confusion-sets": "list confusable words for each word of a text, with a spell checker",
     "correct": "correct the grammar of text, raw or tokenized, with an edit tagger",
     "doctor": "check the installation and print versions for bug reports",
-    "edits": "convert corrected text to edit labels, combine and tune corrections",
-    "export": "convert a checkpoint to fairseq's architecture, one direction, or CTranslate2",
+    "edits": "convert corrected text to edit labels; combine and tune corrections",
+    "export": "convert a checkpoint to fairseq, CTranslate2, ONNX or Hugging Face format",
     "filter": "drop bad lines or pairs: wrong language, length, duplicates, copies",
     "learned-filter": "train a classifier of clean and noisy pairs, and keep the best pairs",
     "learner-errors": "count the words that learners add, omit and confuse",
     "m2": "convert M2 files to text and back, merge them, and count their edits",
     "noise": "add noise to clean text: masks, deletions, misspellings, learner errors",
-    "position-data": "create data sets that compare positions: short, joined, swapped",
+    "position-data": "create data sets for comparing position representations",
     "postprocess": "convert model output to text: join subwords, detokenize, detruecase",
     "report": "write an HTML page of scores, figures and sentences",
     "rerank": "rerank n-best lists by weighted scores, and combine systems",
-    "score": "score text by M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
-    "serve": "correct text over HTTP with an edit tagger, with a page to type into",
-    "spelling": "correct misspelled words and missing capitals, with counts of English text",
+    "score": "score text with M2, ERRANT, GLEU, BLEU, chrF, ROUGE or accuracy",
+    "serve": "serve an edit tagger over HTTP, with a page to type text into",
+    "spelling": "correct misspelled words and missing capitals of English text",
     "subwords": "train a subword model, encode text, and create its dictionary",
     "tag": "add a tag such as <BT> to each line, and to fairseq's dictionaries",
     "tokenize": "tokenize and truecase text as Moses does",
@@ -332,7 +332,7 @@ def _notices(parser: argparse.ArgumentParser) -> Iterator[None]:
 def _check_named(args: argparse.Namespace) -> None:
     """Raise UsageError for an output path without a name, such as ``.`` and ``/``, and for ``-``.
 
-    Of a command that can write to stdout, ``-`` is None, or the only path in a list.
+    If a command can write to stdout, it parses ``-`` as None, or as the only path of a list.
     """
     for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)
@@ -340,7 +340,9 @@ def _check_named(args: argparse.Namespace) -> None:
             if isinstance(path, str | Path) and not Path(path).name:
                 raise UsageError(f"{flag(option)} is the folder {path}. Expected a new path in it.")
             if str(path) == "-" and value != [path]:
-                raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Name a file.")
+                raise UsageError(
+                    f"{flag(option)} cannot write to stdout (-) here. Pass the path of a file."
+                )
 
 
 def load_command(name: str) -> Command:
@@ -365,8 +367,9 @@ def _top_parser() -> Parser:
         usage="fairseq-ssl [--debug] COMMAND [options]",
         description=f"Tools of the fairseq plug-in fairseq_ssl.\n\ncommands:\n{commands}",
         epilog="fairseq-ssl COMMAND --help lists the options of a command.\n\n"
-        "A text is a file, a quoted glob such as 'news.*.gz', or a folder of parts, read as one\n"
-        "file. It is on this machine, or a URL such as s3://bucket/news.",
+        "An input text can be a file, a quoted glob such as 'news.*.gz', or a folder of parts,\n"
+        "whose files are read as one. Paths can be URLs such as s3://bucket/news. Files whose\n"
+        "names end with .gz or .zst are compressed.",
     )
     parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
     parser.add_argument(

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method",
         required=True,
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
-        help="noise, or several noises in the order of application",
+        help="one or more noise methods in the order of application",
     )
     options.add_seed(noise)
     add_options(noise, NoiseResources)

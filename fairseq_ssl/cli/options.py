@@ -31,6 +31,8 @@ UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 STDIN = "-"
 Options = argparse._ActionsContainer
 """A parser, or a group of its options."""
+FORMATS = "(plain, .gz or .zst)"
+"""Formats of texts, for help texts."""
 
 
 def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
@@ -63,20 +65,18 @@ def add_input(parser: Options, what: str, name: str = "input") -> None:
         type=path_or_stream,
         nargs="?",
         metavar=name.upper(),
-        help=f"{what}; .gz or .zst by suffix; - for stdin (default: stdin)",
+        help=f"{what} {FORMATS}; - for stdin (default: stdin)",
     )
 
 
-def add_output(
-    parser: Options, what: str = "output; .gz or .zst by suffix", metavar: str = "FILE"
-) -> None:
+def add_output(parser: Options, what: str = f"output {FORMATS}", metavar: str = "FILE") -> None:
     """Add the required option --output."""
     parser.add_argument(
         "-o", "--output", type=path_argument, required=True, metavar=metavar, help=what
     )
 
 
-def add_output_or_stdout(parser: Options, what: str = "output; .gz or .zst by suffix") -> None:
+def add_output_or_stdout(parser: Options, what: str = f"output {FORMATS}") -> None:
     """Add the option --output. Its value is None for stdout, the default."""
     parser.add_argument(
         "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: stdout)"
@@ -84,11 +84,11 @@ def add_output_or_stdout(parser: Options, what: str = "output; .gz or .zst by su
 
 
 def add_job_output(parser: Options, what: str, name: str = "--output", **more: Any) -> None:
-    """Add an output of a job that resumes. Its value is None for stdout, a list with `nargs`.
+    """Add an output of a resumable job. Its value is None for stdout, or a list with `nargs`.
 
     Args:
         parser: parser, or a group of its options
-        what: help text of the content
+        what: help text that describes the content
         name: name of the option
         more: arguments of `argparse.ArgumentParser.add_argument`
     """
@@ -98,8 +98,8 @@ def add_job_output(parser: Options, what: str, name: str = "--output", **more: A
         *(["-o"] if is_main else []),
         name,
         type=str if more or not is_main else _word_or_stream,
-        help=f"{what}; .gz or .zst by suffix; with / at the end, a folder of parts, written in "
-        f"parallel; an interrupted run resumes when the same command is run again{usual}",
+        help=f"{what} {FORMATS}; a name that ends with / is a folder of parts, written in "
+        f"parallel; an interrupted run resumes if the same command is run again{usual}",
         **{"metavar": "FILE", **more},
     )
 
@@ -108,8 +108,8 @@ def _word_or_stream(word: str) -> str | None:
     return None if word == STDIN else word
 
 
-def add_overwrite(parser: Options, what: str = "existing outputs, complete or not") -> None:
-    """Add --force, with which a job replaces its outputs in place of resuming."""
+def add_overwrite(parser: Options, what: str = "existing outputs, even if incomplete") -> None:
+    """Add --force, with which a job replaces its outputs instead of resuming."""
     parser.add_argument("--force", action="store_true", dest="overwrite", help=f"replace {what}")
 
 
@@ -121,7 +121,7 @@ def add_replace(parser: Options, what: str = "the output") -> None:
 def check_output(output: Path | None, *inputs: Path | None) -> None:
     """Raise UsageError if the output would overwrite an input, or if two inputs are stdin."""
     if list(map(str, inputs)).count(STDIN) > 1:
-        raise UsageError("Two inputs are stdin. Name a file for one of them.")
+        raise UsageError("Two inputs are stdin. Pass a file for one of them.")
     if output:
         check_beside(output, inputs)
 
@@ -174,13 +174,13 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
 def add_files(parser: Options, **help: str) -> None:
     """Add required positional input files: names of arguments and their help texts."""
     for name, what in help.items():
-        add_path(parser, name, f"{what}; .gz or .zst by suffix", name.upper())
+        add_path(parser, name, f"{what} {FORMATS}", name.upper())
 
 
 def add_texts(parser: Options, name: str, what: str) -> None:
     """Add a required positional list of input texts."""
     metavar = name.upper().removesuffix("S")
-    add_path(parser, name, f"{what}; .gz or .zst by suffix", metavar, nargs="+")
+    add_path(parser, name, f"{what} {FORMATS}", metavar, nargs="+")
 
 
 def add_path(
@@ -205,7 +205,7 @@ def named_files(words: Iterable[str]) -> dict[str, list[Path]]:
         name, path = split_name(word)
         paths = files.setdefault(name or word, [])
         if path in paths:
-            raise UsageError(f"{path} is given twice.")
+            raise UsageError(f"{path} is given twice. Pass each file once.")
         paths.append(path)
     return files
 
@@ -243,7 +243,7 @@ def add_format(parser: Options) -> None:
 
 def add_references(parser: Options, required: bool = True) -> None:
     """Add the repeatable option --reference."""
-    what = "references, one sentence per line, .gz or .zst by suffix; repeat for more references"
+    what = f"reference, one sentence per line {FORMATS}; repeat for more references"
     default: list[Path] | None = None if required else []
     add_path(parser, "--reference", what, action="append", required=required, default=default)
 
@@ -263,7 +263,7 @@ def add_data(parser: Options) -> None:
 def add_jobs(
     parser: Options,
     usual: str = "one per core",
-    what: str = "processes of this machine",
+    what: str = "number of processes on this machine",
     default: int | None = None,
 ) -> None:
     """Add --jobs, the number of processes."""
@@ -272,16 +272,16 @@ def add_jobs(
         type=integer(1, MAX_JOBS),
         default=default,
         metavar="N",
-        help=f"{what}, 1 to {MAX_JOBS:,}; does not change the output (default: {usual})",
+        help=f"{what}, 1 to {MAX_JOBS:,}; does not affect the output (default: {usual})",
     )
 
 
 def add_line_jobs(parser: Options) -> None:
     """Add --jobs, the number of processes, for commands that use one process by default."""
-    add_jobs(parser, "1", "processes", default=1)
+    add_jobs(parser, "1", "number of processes", default=1)
 
 
-PARTS = "input size of a part, decompressed; a compressed file is one part (default: {})"
+PARTS = "size of the input per part, such as 64M; a compressed file is one part (default: {})"
 PART_SIZE = PARTS.format("64M, or 1M with models")
 
 
@@ -290,7 +290,7 @@ def add_execution(
     usual: str = "one per core",
     part_size: str | None = PART_SIZE,
 ) -> None:
-    """Add the options of how a job on lines is run.
+    """Add the options that determine how a job on lines is run.
 
     Args:
         parser: parser, or a group of its options
@@ -302,14 +302,13 @@ def add_execution(
         "--executor",
         choices=("local", "ray"),
         default="local",
-        help="processes of this machine, or all machines of a Ray cluster with a shared file "
-        "system or object store (default: %(default)s)",
+        help="local: processes on this machine; ray: all machines of a Ray cluster with a shared "
+        "file system or object store (default: %(default)s)",
     )
     parser.add_argument(
         "--address",
         metavar="HOST:PORT",
-        help="for --executor ray: address of the cluster (default: $RAY_ADDRESS, or a new cluster "
-        "on this machine)",
+        help="address of the Ray cluster (default: $RAY_ADDRESS, or a new cluster on this machine)",
     )
     if part_size is None:
         return
@@ -318,14 +317,14 @@ def add_execution(
         type=_shard,
         default=(1, 1),
         metavar="I/N",
-        help="for a folder of parts: write the I-th of N shares of the parts, I from 1, for arrays "
-        "of Slurm jobs; all shards have the same OUTPUT (default: 1/1)",
+        help="for folders of parts: write only the I-th of N shares of the parts, I from 1, for "
+        "example in a Slurm array; all shards have the same OUTPUT (default: 1/1)",
     )
     parser.add_argument(
         "--part-size",
         type=byte_size,
         metavar="SIZE",
-        help=f"for a folder of parts: {part_size}",
+        help=f"for folders of parts: {part_size}",
     )
 
 
@@ -348,13 +347,13 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
 
 
 def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Output:
-    """Return an output of the option `name`: a file or, with the options of parts, a folder."""
+    """Return the output for a path of the option `name`: a file or a folder of parts."""
     if is_folder(path):
         return PartFolder(path, args.shard, args.part_size)
     for option in ("shard", "part_size"):
         if getattr(args, option) not in (None, (1, 1)):
             raise UsageError(
-                f"{flag(option)} needs a folder of parts as output. Its name ends with /: "
+                f"{flag(option)} needs a folder of parts as output. Add / to its name: "
                 f"--output {path}/"
             )
     return Path(path)
@@ -368,7 +367,7 @@ def add_line_job(parser: Options, what: str) -> None:
 
 
 def line_job(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments that all jobs on lines have, from the options of `add_line_job`."""
+    """Return the arguments of a job that rewrites each line, from the options of `add_line_job`."""
     is_shown = args.output is None and sys.stdout.isatty()  # a bar would mix with the lines
     output = job_output(args)
     if isinstance(output, Path) and is_device(output):  # such as a process substitution of a shell
@@ -394,7 +393,7 @@ def job_executor(
     initializer: Initializer | None = None,
     gpus: float = 0,
 ) -> Executor:
-    """Return the executor of the options of `add_execution`.
+    """Return the executor that the options of `add_execution` select.
 
     Args:
         args: parsed options
@@ -404,7 +403,9 @@ def job_executor(
     """
     if args.executor == "ray":
         if args.jobs is not None:
-            raise UsageError("--jobs is for one machine. Ray uses all CPUs of its cluster.")
+            raise UsageError(
+                "--jobs is for one machine. Drop it: Ray uses all CPUs of its cluster."
+            )
         return RayExecutor(args.address, gpus=gpus, initializer=initializer)
     if args.address is not None:
         raise UsageError("--address needs --executor ray.")
@@ -447,8 +448,8 @@ def add_device(parser: Options, max_tokens: bool = True, part_size: str | None =
         "--max-tokens",
         type=any_integer,
         metavar="N",
-        help="max tokens in a batch, with padding, 1 or more (default: 2000 on a CPU, 16000 on a "
-        "GPU)",
+        help="max number of tokens per batch, with padding, 1 or more (default: 2000 on a CPU, "
+        "16000 on a GPU)",
     )
 
 
@@ -456,7 +457,9 @@ def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
     """Return ``cpu`` or ``cuda``. Raise UsageError for --device cuda without a GPU."""
     has_gpu = args.device != "cpu" and gpus() > 0
     if args.device == "cuda" and not has_gpu:
-        raise UsageError("--device is cuda, but no CUDA device is available. Drop it, or pass cpu.")
+        raise UsageError(
+            "--device is cuda, but no CUDA device is available. Drop --device, or pass cpu."
+        )
     return "cuda" if has_gpu else "cpu"
 
 

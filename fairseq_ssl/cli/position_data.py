@@ -1,4 +1,4 @@
-"""``fairseq-ssl position-data``: data sets of the thesis for comparing position representations."""
+"""``fairseq-ssl position-data``: create data sets for comparing position representations."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "kind",
         choices=tuple(OPTIONS),
         metavar="KIND",
-        help="vanilla: copy all splits unchanged; extrapolate: keep training pairs of at most "
-        "--limit tokens, and other splits unchanged; interpolate: join adjacent sentences in all "
-        "splits; swapped: move the first of joined sentences to the end",
+        help="vanilla: copy all splits; extrapolate: keep only training pairs of at most --limit "
+        "tokens, and copy the other splits; interpolate: join adjacent sentences in all splits; "
+        "swapped: move the first of the joined sentences to the end",
     )
     options.add_path(
         parser,
         "input",
         "folder with the splits train*, valid* and test*: tokenized text (train.en, train.de "
-        "or train.en.gz, ...), or a folder of fairseq-preprocess",
+        "or train.en.gz, ...), or a folder created by fairseq-preprocess",
         "INPUT",
     )
     options.add_path(parser, "output", "output folder, in the format of INPUT", "OUTPUT")

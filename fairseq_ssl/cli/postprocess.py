@@ -1,4 +1,4 @@
-"""``fairseq-ssl postprocess``: convert output of a model to text (thesis, 5.3.8)."""
+"""``fairseq-ssl postprocess``: convert model output to text (Kiyono, 2022, section 5.3.8)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ORDER = " ".join(map(flag, options_of(Postprocessing)))
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the input, the output and an option for each post-processing step."""
-    what = "output of a model, one sentence per line, or of fairseq-generate with --fairseq-lines"
+    what = "model output, one sentence per line, or fairseq-generate output with --fairseq-lines"
     options.add_input(parser, what, "file")
     options.add_output_or_stdout(parser)
     steps = parser.add_argument_group(
@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(steps, Postprocessing)
     copying = parser.add_argument_group("for --copy-unknown")
     options.add_path(
-        copying, "--source", "tokenized source of FILE, as input to the model, line by line"
+        copying, "--source", "source text of FILE, line by line, as it was passed to the model"
     )
     for side in ("source", "target"):
-        options.add_path(copying, f"--{side}-dict", f"fairseq's dictionary of the {side}", "DICT")
+        options.add_path(copying, f"--{side}-dict", f"fairseq dictionary of the {side}", "DICT")
 
 
 def run(args: argparse.Namespace) -> None:

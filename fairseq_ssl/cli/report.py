@@ -21,26 +21,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="FOLDER or NAME=FILE",
-        help="folder with outputs SYSTEM.SEED/SET.txt, scores SYSTEM.SEED/SET.METRIC.json or "
-        "SET.METRIC.json (of sacreBLEU or fairseq-ssl score), figures (.png, .svg, .jpg) and "
+        help="folder with outputs (SYSTEM.SEED/SET.txt), scores from sacreBLEU or fairseq-ssl "
+        "score (SYSTEM.SEED/SET.METRIC.json or SET.METRIC.json), figures (.png, .svg, .jpg) and "
         "analyses (other .json files); or output of a system, one sentence per line; files with "
-        "the same NAME are seeds of a system",
+        "the same NAME are runs of a system with different seeds",
     )
-    options.add_output(parser, "page, such as report.html")
+    options.add_output(parser, "HTML page, such as report.html")
     group = parser.add_argument_group("sentences")
     group.add_argument(
         "--test-set",
         metavar="NAME",
-        help="test set of the shown sentences, SET of the outputs (default: test, or the only one)",
+        help="test set whose sentences are shown, SET in the names of the outputs (default: test, "
+        "or the only set)",
     )
     options.add_path(group, "--source", "source text")
     options.add_references(group, required=False)
     options.add_path(
         group,
         "--gold",
-        "M2 file with sources and edits of annotators, from which --source and --reference "
-        "are taken unless they are set; the page then has error types and the systems that "
-        "corrected each error",
+        "M2 file with sources and edits of annotators, which replaces --source and --reference if "
+        "they are not set; the page then shows error types and the systems that corrected each "
+        "error",
     )
     group.add_argument(
         "--metric",
@@ -51,13 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tokenize",
         metavar="NAME",
-        help="tokenizer of sacreBLEU, such as ja-mecab or zh, for bleu (default: 13a)",
+        help="sacreBLEU tokenizer for bleu, such as ja-mecab or zh (default: 13a)",
     )
     group.add_argument(
         "--baseline",
         metavar="SYSTEM",
-        help="system that all other systems are compared with by a paired bootstrap (default: the "
-        "best system)",
+        help="system with which all other systems are compared, with a paired bootstrap test "
+        "(default: the best system)",
     )
     for short, name, side in (("s", "source", "source"), ("t", "target", "outputs")):
         group.add_argument(

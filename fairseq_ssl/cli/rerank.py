@@ -1,4 +1,4 @@
-"""``fairseq-ssl rerank``: merge, score and rerank n-best lists, tune weights, post-ensembles."""
+"""``fairseq-ssl rerank``: merge, score and rerank n-best lists, tune weights, combine systems."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ EXAMPLES = """\
   fairseq-ssl rerank vectors news.tok.ja.gz -o news.vec
   fairseq-ssl rerank post-ensemble a.ja b.ja c.ja --vectors news.vec > test.ja"""
 KINDS = {
-    TRANSLATION: "translation model: natural log P(candidate | source), with </s>, divided by "
-    "length ** lenpen as in fairseq-generate",
-    LANGUAGE_MODEL: "model of fairseq's task language_modeling: log P / length with </s>, named "
-    "NAME, and SLOR without </s>, named NAME-slor",
-    MASKED_MODEL: "model of fairseq's task masked_lm, or Hugging Face folder of a BERT or RoBERTa, "
-    "which tokenizes text itself: sum of log P of each masked token divided by the length, named "
-    "NAME, and PenLP, named NAME-penlp",
+    TRANSLATION: "translation model; adds the natural log P(candidate | source) with </s>, divided "
+    "by length ** lenpen as in fairseq-generate",
+    LANGUAGE_MODEL: "language model (fairseq checkpoint); adds NAME (log P / length with </s>) and "
+    "NAME-slor (SLOR without </s>)",
+    MASKED_MODEL: "masked language model (fairseq checkpoint, or Hugging Face folder of a BERT or "
+    "RoBERTa with its own tokenizer); adds NAME (mean pseudo-log-likelihood of the tokens) and "
+    "NAME-penlp (PenLP)",
 }
 """Help texts of the kinds of models."""
 FIGURES = (".pdf", ".png", ".svg")
-SCORED = "n-best list, output of rerank merge, with all scores of all candidates"
+SCORED = "n-best list from rerank merge, with all scores of all candidates"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_merge(subcommands: Subcommands) -> None:
     merge = subcommands.add(
         "merge",
-        "merge n-best lists without duplicates, in the format of Moses: "
+        "merge n-best lists and remove duplicates; the result is in Moses format: "
         "0 ||| text ||| name= score ||| total ||| from= lists",
         _merge,
     )
@@ -87,17 +87,17 @@ def _add_merge(subcommands: Subcommands) -> None:
         "list",
         nargs="+",
         metavar="NAME=LIST",
-        help="n-best list in the format of Moses, or output of fairseq-generate --nbest N; NAME is "
-        "the name of its score, a natural logarithm divided by length ** lenpen; .gz or .zst by "
-        "suffix; --subwords and --moses apply to output of fairseq-generate",
+        help="n-best list in Moses format, or output of fairseq-generate --nbest N "
+        f"{options.FORMATS}; NAME is the name of its score, a natural logarithm divided by "
+        "length ** lenpen; --subwords and --moses apply to output of fairseq-generate",
     )
     merge.add_argument(
         "--right-to-left",
         action="append",
         default=[],
         metavar="NAME",
-        help="name of a list of fairseq-generate whose model generates the last token first; "
-        "repeat for more lists",
+        help="name of a fairseq-generate list whose model generates the last token first; repeat "
+        "for more lists",
     )
     add_options(merge, Detokenization)
     options.add_output_or_stdout(merge)
@@ -137,7 +137,7 @@ def _named_lists(words: Sequence[str]) -> dict[str, Path]:
         given, path = options.split_name(word)
         name = path.name.partition(".")[0] if given is None else given
         if not name or name != "".join(name.split()) or "=" in name:
-            raise UsageError(f"{word!r} is not NAME=LIST. A name has no space and no =.")
+            raise UsageError(f"{word!r} is not NAME=LIST. A name cannot contain spaces and =.")
         if name in lists:
             raise UsageError(f"Two lists have the name {name!r}. Name them NAME=LIST.")
         lists[name] = path
@@ -148,11 +148,11 @@ def _add_features(subcommands: Subcommands) -> None:
     """Add the subcommand ``features`` of ``rerank`` and its arguments."""
     parser = subcommands.add(
         "features",
-        "add a model's score of each candidate to an n-best list; run one command per model in "
-        "parallel, and join the lists with merge",
+        "add the scores of a model to an n-best list; commands for several models can run in "
+        "parallel, and merge joins their lists",
         _features,
     )
-    _add_nbest(parser, "n-best list, output of rerank merge")
+    _add_nbest(parser, "n-best list from rerank merge")
     options.add_job_output(parser, "n-best list with the scores")
     _add_models(parser)
     names = ("name", "reverse", "right_to_left", "lenpen", "unigrams")
@@ -173,13 +173,13 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         text,
         "--source",
-        "for --translation: source sentences, with index 0 for the first in the list",
+        "source sentences for --translation; the first has index 0 in the list",
     )
     options.add_path(
         text,
         "--subwords",
-        "subword model of the text, of fairseq-ssl subwords, or two models, of the sources "
-        "and of the candidates (default: tokens separated by spaces)",
+        "subword model of the text, from fairseq-ssl subwords, or two models, for sources and "
+        "candidates (default: tokens separated by spaces)",
         "MODEL",
         nargs="+",
     )
@@ -208,7 +208,7 @@ def _features(args: argparse.Namespace) -> None:
             f"{' and '.join(summary.names)}: {summary.candidates} candidates, {speed:.1f}/s"
         )
         if summary.cut:
-            print_lines(f"{summary.cut} were longer than the model's maximum, and truncated")
+            print_lines(f"{summary.cut} were truncated to the maximum length of the model")
         print_lines(summary.signature)
 
 
@@ -231,7 +231,7 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
 
 def _add_nbest(parser: argparse.ArgumentParser, what: str = SCORED) -> None:
     """Add the positional argument of the n-best list, ``nbest_list``."""
-    help_text = f"{what}; .gz or .zst by suffix; - for stdin"
+    help_text = f"{what} {options.FORMATS}; - for stdin"
     options.add_path(parser, "nbest_list", help_text, "LIST")
 
 
@@ -239,7 +239,7 @@ def _add_tune(subcommands: Subcommands) -> None:
     """Add the subcommand ``tune`` and its arguments."""
     tune = subcommands.add(
         "tune",
-        "tune weights between 0 and 1 on a development set (thesis, eq. 5.2)",
+        "tune weights between 0 and 1 on a development set (Kiyono, 2022, eq. 5.2)",
         _tune,
     )
     _add_nbest(tune)
@@ -252,10 +252,10 @@ def _add_tune(subcommands: Subcommands) -> None:
     options.add_path(
         tune,
         "--report",
-        "table with the scores of the first, random and oracle candidates (exact per "
-        "sentence, a lower bound per corpus), and the scores with and without each feature",
+        "table with the scores of the first, random and oracle candidates (the corpus oracle is a "
+        "lower bound), and the scores with and without each feature",
     )
-    options.add_path(tune, "--figure", "figure of the features; .pdf, .png or .svg by suffix")
+    options.add_path(tune, "--figure", "figure of the features (.pdf, .png or .svg)")
 
 
 @options.one_writer
@@ -263,7 +263,7 @@ def _tune(args: argparse.Namespace) -> None:
     for output in (args.output, args.report, args.figure):
         options.check_output(output, args.nbest_list, *args.reference)
     if args.figure and args.figure.suffix not in FIGURES:
-        raise UsageError(f"--figure is {args.figure}. Expected a suffix of .pdf, .png or .svg.")
+        raise UsageError(f"--figure is {args.figure}. Expected a .pdf, .png or .svg file.")
     config = TuningConfig(**passed(args, TuningConfig))
     search = WeightSearch(**passed(args, WeightSearch), executor=options.local_executor(args))
     if "step" in args and search.method == "mert":
@@ -294,7 +294,8 @@ def _tune(args: argparse.Namespace) -> None:
 def _add_apply(subcommands: Subcommands) -> None:
     apply = subcommands.add(
         "apply",
-        "select the candidate of each sentence with the highest weighted sum (thesis, eq. 5.1)",
+        "select the candidate of each sentence with the highest weighted sum of scores (Kiyono, "
+        "2022, eq. 5.1)",
         _apply,
     )
     _add_nbest(apply)
@@ -303,8 +304,8 @@ def _add_apply(subcommands: Subcommands) -> None:
         "--weight",
         action="append",
         metavar="NAME=W",
-        help="score name and weight, w_j in the thesis, 0 or more, in place of --weights; repeat "
-        "for more scores; other scores are ignored",
+        help="name and weight of a score, 0 or more, instead of --weights; repeat for more scores; "
+        "all other scores are ignored",
     )
     apply.add_argument(
         "--nbest",
@@ -342,7 +343,7 @@ def _parse_weights(words: Sequence[str]) -> dict[str, float]:
         if not equals or not name or math.isnan(weight):
             raise UsageError(f"--weight is {word!r}. Expected NAME=W, such as l2r=0.5.")
         if name in weights:
-            raise UsageError(f"--weight {name} is given twice.")
+            raise UsageError(f"--weight {name} is given twice. Pass each name once.")
         weights[name] = weight
     return weights
 
@@ -351,7 +352,7 @@ def _add_post_ensemble(subcommands: Subcommands) -> None:
     """Add the subcommand ``post-ensemble`` and its arguments."""
     parser = subcommands.add(
         "post-ensemble",
-        "select the output of each sentence that is most similar to the outputs of all systems "
+        "select, for each sentence, the output that is most similar to the outputs of all systems "
         "(Kobayashi, 2018); ties go to the first system",
         _post_ensemble,
     )
@@ -359,8 +360,8 @@ def _add_post_ensemble(subcommands: Subcommands) -> None:
     options.add_path(
         parser,
         "--vectors",
-        "word vectors in fastText's format: .vec or .vec.gz, which ignores unknown words, or "
-        ".bin, which composes vectors of unknown words from character n-grams",
+        "word vectors in fastText format: .vec or .vec.gz, with which unknown words are ignored, "
+        "or .bin, with which they get vectors from character n-grams",
         required=True,
     )
     add_options(parser, VectorTraining, ["tokenize"])
@@ -403,7 +404,7 @@ def _add_vectors(subcommands: Subcommands) -> None:
 @options.one_writer
 def _vectors(args: argparse.Namespace) -> None:
     if Path("-") in args.text:
-        raise UsageError("The text cannot be stdin, since it is read several times. Name a file.")
+        raise UsageError("The text cannot be stdin, since it is read several times. Pass a file.")
     options.check_output(args.output, *args.text)
     training = VectorTraining(**passed(args, VectorTraining))
     signature = train_vectors(args.text, args.output, training, progress)

@@ -31,7 +31,7 @@ EXAMPLES = """\
       --word-order 2 --baseline before.de"""
 TYPED = ("operation", "type", "full-type", "share")
 LEVEL = "level"
-FIGURE = "thesis, figures 4.5 to 4.10"
+FIGURE = "Kiyono, 2022, figures 4.5 to 4.10"
 GOLD = "M2 file with sources and edits of one or more annotators"
 SOURCE = "uncorrected text"
 
@@ -39,42 +39,43 @@ SOURCE = "uncorrected text"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
     subcommands = Subcommands(parser, "METRIC", "metrics, in percent")
-    subcommand = _add(
-        subcommands, "m2", "F of edits by MaxMatch (Dahlmeier and Ng, 2012), equal to m2scorer"
+    m2 = _add(
+        subcommands, "m2", "F-score of edits with MaxMatch (Dahlmeier and Ng, 2012), as in m2scorer"
     )
-    options.add_path(subcommand, "--gold", GOLD, required=True)
-    _add_edit_options(subcommand)
+    options.add_path(m2, "--gold", GOLD, required=True)
+    _add_edit_options(m2)
     _add_errant(subcommands)
-    subcommand = _add(
+    gleu = _add(
         subcommands,
         "gleu",
-        "GLEU of tokenized corrected text (Napoles et al., 2015), equal to the authors' script",
+        "GLEU of tokenized corrected text (Napoles et al., 2015), as in the authors' script",
     )
-    options.add_path(subcommand, "--source", SOURCE, required=True)
-    options.add_references(subcommand)
-    subcommand = _add(subcommands, "bleu", "BLEU by sacreBLEU")
-    options.add_references(subcommand)
-    subcommand.add_argument(
-        "--tokenize", default="13a", metavar="NAME", help="tokenizer of sacreBLEU (default: 13a)"
+    options.add_path(gleu, "--source", SOURCE, required=True)
+    options.add_references(gleu)
+    bleu = _add(subcommands, "bleu", "BLEU, computed with sacreBLEU")
+    options.add_references(bleu)
+    bleu.add_argument(
+        "--tokenize", default="13a", metavar="NAME", help="sacreBLEU tokenizer (default: 13a)"
     )
-    subcommand = _add(subcommands, "chrf", "chrF2 or chrF2++ by sacreBLEU (Popovic, 2015, 2017)")
-    options.add_references(subcommand)
+    summary = "chrF2 or chrF2++ (Popovic, 2015, 2017), computed with sacreBLEU"
+    chrf = _add(subcommands, "chrf", summary)
+    options.add_references(chrf)
     what = "max order of word n-grams, 2 for chrF++"
-    options.add_integer(subcommand, "--word-order", what, 0, minimum=0, maximum=6)
-    subcommand = _add(
+    options.add_integer(chrf, "--word-order", what, 0, minimum=0, maximum=6)
+    rouge = _add(
         subcommands,
         "rouge",
         "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only",
     )
-    options.add_references(subcommand)
-    subcommand.add_argument("--stem", action="store_true", help="compare stems by Porter's stemmer")
-    subcommand.add_argument(
+    options.add_references(rouge)
+    rouge.add_argument("--stem", action="store_true", help="compare stems (Porter stemmer)")
+    rouge.add_argument(
         "--sentence-mark",
         metavar="TOKEN",
         help="token between the sentences of a summary (default: none, so ROUGE-Lsum is ROUGE-L)",
     )
-    subcommand = _add(subcommands, "accuracy", "percentage of lines equal to a reference")
-    options.add_references(subcommand)
+    accuracy = _add(subcommands, "accuracy", "percentage of lines equal to a reference")
+    options.add_references(accuracy)
 
 
 def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.ArgumentParser:
@@ -86,8 +87,8 @@ def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.Argument
         "systems",
         nargs="+",
         metavar="[NAME=]FILE",
-        help=f"hypotheses, one sentence per line, - for stdin{more}; repeat for more systems; "
-        "files with the same NAME are seeds of a system, reported as mean and standard deviation",
+        help=f"hypotheses, one sentence per line, - for stdin{more}; files with the same NAME are "
+        "runs of a system with different seeds, reported as mean and standard deviation",
     )
     options.add_format(parser)
     group = parser.add_argument_group("comparisons")
@@ -97,8 +98,8 @@ def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.Argument
         type=lambda word: options.split_name(word)[1],
         default=[],
         metavar="[NAME=]FILE",
-        help="hypotheses of a baseline, compared with each system by a paired bootstrap over "
-        "sentences (Koehn, 2004); repeat for its seeds",
+        help="hypotheses of a baseline, with which each system is compared by paired bootstrap "
+        "resampling of sentences (Koehn, 2004); repeat for runs with other seeds",
     )
     group.add_argument(
         "--resamples",
@@ -115,16 +116,17 @@ def _add_analyses(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=(*TYPED[:3], LEVEL, TYPED[3]),
         metavar="ANALYSIS",
-        help="analysis: operation, type, full-type: counts and scores by category of edits, as in "
+        help="analysis; operation, type or full-type: counts and scores by edit category, as in "
         "errant_compare -cat 1, 2 and 3; level: score of each level; share: percentages of the ten "
-        "most frequent types in the gold edits of each level",
+        "most frequent types among the gold edits of each level",
     )
-    options.add_path(group, "--levels", "level of each sentence, such as A, B, C or N")
+    what = "file with the level of each sentence, one per line, such as A, B, C or N"
+    options.add_path(group, "--levels", what)
     options.add_path(
         group,
         "--figure",
-        f"figure of the analysis ({FIGURE}), with the ten most frequent categories; .png, "
-        ".svg or .pdf by suffix",
+        f"figure of the analysis ({FIGURE}), with the ten most frequent categories; .png, .svg or "
+        ".pdf file",
     )
 
 
@@ -141,7 +143,7 @@ def _add_edit_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_errant(subcommands: Subcommands) -> None:
-    summary = "F of edits by ERRANT (Bryant et al., 2017), span-based correction"
+    summary = "F-score of edits with ERRANT (Bryant et al., 2017), span-based correction"
     parser = _add(subcommands, "errant", summary)
     options.add_path(
         parser, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"
@@ -151,15 +153,17 @@ def _add_errant(subcommands: Subcommands) -> None:
     _add_edit_options(parser)
     _add_analyses(parser)
     what = (
-        "extract edits without types, with a blank pipeline; scores are comparable only with each "
-        "other, since some edits are merged differently"
+        "extract edits without types, with a blank pipeline; compare such scores only with each "
+        "other, because some edits are merged differently"
     )
     add_pipeline(parser, what)
 
 
 def _errant(args: argparse.Namespace) -> Metric:
     if args.gold and (args.source or args.reference):
-        raise UsageError("--gold already has sources and edits. Drop --source and --reference.")
+        raise UsageError(
+            "--gold already contains sources and edits. Drop --source and --reference."
+        )
     if not args.gold and not (args.source and args.reference):
         raise UsageError("Pass --gold, or --source and --reference.")
     if args.by == LEVEL and not args.levels:

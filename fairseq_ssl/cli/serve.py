@@ -31,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen on, without encryption and passwords (default: %(default)s)",
+        help="address to listen on, without TLS and authentication (default: %(default)s)",
     )
     server.add_argument(
         "--port",
         type=integer,
         default=8000,
         metavar="N",
-        help="port, 0 to 65535, 0 for a free one (default: %(default)s)",
+        help="port, 0 to 65535; 0 selects a free port (default: %(default)s)",
     )
     add_options(server, ServerLimits)
     add_options(server, CorrectionConfig, EXPLAIN)

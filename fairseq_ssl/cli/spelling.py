@@ -18,27 +18,26 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``spelling`` and their arguments to the parser."""
-    subcommands = Subcommands(parser)
-    subcommand = subcommands.add(
-        "count", "count the words and the pairs of words of correct text", _count
+    add = Subcommands(parser).add
+    count = add("count", "count the words and the pairs of adjacent words in correct text", _count)
+    what = "correct English text of millions of words, tokenized"
+    options.add_texts(count, "texts", what)
+    options.add_output(count, f"file for the counts {options.FORMATS}")
+    options.add_replace(count)
+    correct = add(
+        "correct", "correct misspelled words and missing capitals in tokenized text", _correct
     )
-    options.add_texts(subcommand, "texts", "correct English text, tokenized; millions of words")
-    options.add_output(subcommand, "the counts; .gz or .zst by suffix")
-    options.add_replace(subcommand)
-    subcommand = subcommands.add(
-        "correct", "replace misspelled words and missing capitals of tokenized text", _correct
-    )
-    options.add_input(subcommand, "tokenized text", "file")
-    options.add_path(subcommand, "--counts", "output of spelling count", required=True)
-    options.add_line_job(subcommand, "corrected text, line by line")
+    options.add_input(correct, "tokenized text", "file")
+    options.add_path(correct, "--counts", "output of spelling count", required=True)
+    options.add_line_job(correct, "corrected text, line by line")
 
 
 def _count(args: argparse.Namespace) -> None:
     check_new(args.output, args.overwrite)
     counts, signature = count_spelling_file(args.texts, args.output, progress=progress)
     print_lines(
-        f"{sum(counts.words.values())} words, {len(counts.words)} different ones, and "
-        f"{len(counts.pairs)} pairs that occur twice or more",
+        f"{sum(counts.words.values())} words, {len(counts.words)} of them different, and "
+        f"{len(counts.pairs)} pairs that occur at least twice",
         signature,
         f"wrote {args.output}",
     )

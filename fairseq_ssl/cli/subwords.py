@@ -35,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``subwords`` and their arguments to the parser."""
     subcommands = Subcommands(parser)
     _add_train(subcommands)
-    encode = subcommands.add("encode", "split lines into subwords with spaces between", _encode)
+    encode = subcommands.add("encode", "split lines into subwords, separated by spaces", _encode)
     _add_model(encode)
-    options.add_input(encode, "text in the form of the training text of the model", "file")
+    options.add_input(encode, "text, preprocessed like the training text of the model", "file")
     options.add_line_job(encode, "subwords, line by line")
     entries = subcommands.add(
         "dictionary",
@@ -51,11 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_train(subcommands: Subcommands) -> None:
     train = subcommands.add("train", "train a subword model", _train)
-    what = (
-        "training text, tokenized for subword-nmt; only the cleaner corpora in the thesis, 5.2.1; "
-        "- for stdin"
-    )
-    options.add_texts(train, "text", what)
+    options.add_texts(train, "text", "training text, or - for stdin; tokenized for subword-nmt")
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
     add_options(train, SubwordTraining, ["kind", "size", "character_coverage", "model_type"])
@@ -70,14 +66,14 @@ def _add_train(subcommands: Subcommands) -> None:
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
-    options.add_path(parser, "model", "PREFIX of train, or a model file", "MODEL")
+    options.add_path(parser, "model", "PREFIX of a trained model, or a model file", "MODEL")
 
 
 @options.one_writer
 def _train(args: argparse.Namespace) -> None:
     for tag in args.tags:
         if Path(tag).is_file():
-            raise UsageError(f"{tag} is a file. Name files before --tags.")
+            raise UsageError(f"{tag} is a file. Pass files before --tags.")
     for path in args.text:
         if path.name in [f"{args.output.name}{end}" for end in (".model", ".codes", ".vocab")]:
             options.check_output(args.output.with_name(path.name), path)

@@ -17,7 +17,7 @@ EXAMPLES = """\
   fairseq-ssl tag '<BT>' --dictionary data-bin/dict.en.txt data-bin/dict.de.txt"""
 
 MISSING = object()
-"""Default of FILE. None is stdin, passed as -."""
+"""Default of FILE. None stands for stdin, passed as -."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "tag",
         metavar="TAG",
         help="tag without spaces, such as <BT> for back-translated sources or <FT> for sources of "
-        "forward-translations (thesis, 5.3.3 and 5.5.2)",
+        "forward-translations",
     )
     options.add_input(
         parser,
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         parser,
         "--dictionary",
-        "fairseq dictionaries; append the tag to those that lack it, before training, and to both "
-        "if source and target share embeddings; without FILE, stdin is not read",
+        "fairseq dictionaries to which the tag is appended if they lack it; pass both if source "
+        "and target share embeddings; add tags before training; without FILE, stdin is not read",
         "DICT",
         nargs="+",
         default=[],

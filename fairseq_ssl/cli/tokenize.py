@@ -24,7 +24,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tokenize`` to the parser."""
-    options.add_input(parser, "text; tokenized text without --moses", "file")
+    options.add_input(parser, "text, already tokenized if --moses is not set", "file")
     add_options(parser, MosesRules)
     truecasing = parser.add_argument_group("truecasing").add_mutually_exclusive_group()
     options.add_path(
@@ -37,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         truecasing,
         "--train-truecase",
-        "count the case of words that do not start a sentence, and write the counts to MODEL, "
-        "in the format of Moses' truecaser; no text is written",
+        "count the case of words that do not start a sentence, and write the counts to MODEL in "
+        "Moses truecaser format; no text is written",
         "MODEL",
     )
     options.add_line_job(parser, "tokenized and truecased text, line by line")

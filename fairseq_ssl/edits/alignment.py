@@ -2,8 +2,8 @@
 
 Insertions and deletions cost 1. Substitutions cost 1 plus 0.001 times the difference of the word
 lengths in characters (PIE, appendix A.1). Costs are added from the start of the sentences, as in
-the authors' code. A different order would change the rounding, and thereby the alignment of 12 of
-the 3,016 pairs in the JFLEG dev set.
+the authors' code. A different order would change the rounding, and thereby the alignments of 12 of
+the 3,016 pairs in the dev set of JFLEG.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from fairseq_ssl.text.raw_text import TokenEdit
 MAX_COST = float("inf")
 """Cost of cells outside the band."""
 NO_TOKENS = " "
-"""Padding token. It differs from all tokens because tokens contain no spaces."""
+"""Padding token, which differs from all tokens because tokens do not contain spaces."""
 MAX_CELLS = 4_000_000
-"""Max number of cells in a cost table. They take about one second and 150 MB."""
+"""Maximum number of cells in a cost table, which take about one second and 150 MB."""
 
 
 class Change(NamedTuple):
     """An edit at a source token."""
 
     position: int
-    """Token position, from 1. Position 0 is the start of the sentence."""
+    """Position of the token, starting at 1. Position 0 is the start of the sentence."""
     kept: bool
     """True if the source token is kept."""
     inserted: tuple[str, ...]
-    """Target tokens that are inserted after the token or replace it."""
+    """Target tokens that follow the kept token, or that replace the token."""
     merge: str | None = None
-    """A key of `MERGES` if `inserted` replaces the token and the next one. See `find_merges`."""
+    """Name in `MERGES` if `inserted` replaces both the token and the next token."""
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
     """Return the edits from left to right, or None if the cost table exceeds `MAX_CELLS`.
 
-    A substitution is a deletion and an insertion. Adjacent insertions are joined (figure 1). Ties
-    are broken as in the authors' code: from the end of the sentences, a copy or a substitution is
-    preferred to an insertion, and an insertion to a deletion. Of two equal adjacent tokens, the
-    first one is therefore inserted or deleted.
+    A substitution is a deletion and an insertion. Adjacent insertions are joined (PIE, figure 1).
+    Ties are broken as in the authors' code: from the end of the sentences, a copy or a substitution
+    is preferred to an insertion, and an insertion to a deletion. Of two equal adjacent tokens, the
+    first is therefore inserted or deleted.
     """
     if source == target:
         return []
@@ -54,9 +54,9 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
 
 
 def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
-    """Return the token replacements that turn `source` into `target`.
+    """Return the token edits that change `source` to `target`.
 
-    Adjacent edits are joined. If the sentences are too long to align, return a single edit.
+    Adjacent edits are joined. If the sentences are too long to align, one edit replaces all tokens.
     """
     changes = align_tokens(source, target)
     if changes is None:
@@ -75,7 +75,7 @@ def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]
 def find_merges(
     source: Sequence[str], changes: Sequence[Change], kinds: Collection[str]
 ) -> list[Change]:
-    """Replace each pair of edits that is equivalent to a merge in `kinds` with one edit."""
+    """Join pairs of edits that are equivalent to a merge. `kinds` are the names of these merges."""
     result: list[Change] = []
     for change in changes:
         merged = _merge(source, result[-1], change) if result else None
@@ -105,9 +105,10 @@ def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
 
 
 def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
-    """Replace each pair of edits that splits a token at its hyphens with one edit of this token.
+    """Join pairs of edits that split a token at its hyphens into one edit of this token.
 
-    The alignment substitutes "called" for "so-called" and inserts "so" after the previous token.
+    For example, the alignment replaces "so-called" with "called" and inserts "so" after the
+    previous token.
     """
     result = list(changes)
     for at in range(len(result) - 1, 0, -1):  # right to left: the right split gets its parts first
@@ -125,8 +126,8 @@ def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
     """Return the length of the common prefix, and the start of the common suffix on each side.
 
-    The suffix is copied. The prefix is not in the cost table either, but a tie can move an
-    insertion from after the prefix into the prefix.
+    The cost table contains neither of them. The suffix is copied. In the prefix, ties can still
+    move an insertion to the left.
     """
     last = first = 0
     for word, new_word in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
@@ -149,7 +150,7 @@ def _trace_back(
     first: int,
     table: _CostTable | None,
 ) -> list[Change]:
-    """Trace the cheapest alignment from the positions i and j back to the start.
+    """Trace the cheapest alignment from source position i and target position j to the start.
 
     When a side has reached the common prefix, the remaining tokens of the other side are inserted
     or deleted.

@@ -1,4 +1,4 @@
-"""Choose edits from model scores, and apply them to words (PIE)."""
+"""Choice of edits from model scores, and application of edits to words (PIE)."""
 
 from __future__ import annotations
 
@@ -15,35 +15,38 @@ Floats = NDArray[np.float32]
 
 
 class TopEdits(NamedTuple):
-    """Model scores at each position. Positions are <s> and the tokens."""
+    """Model scores at each position. The positions of a sentence are <s> and its tokens."""
 
     kept: Floats
     """Probability of keep, [positions]."""
     errors: Floats
-    """Probability that there is an edit, [positions]."""
+    """[positions], probability of an error at the position."""
     labels: Ids
-    """The most probable edits except keep, in descending order, [positions, k]."""
+    """[positions, k], ids of the most probable edits besides keep, most probable first."""
     probabilities: Floats
-    """Probabilities of `labels`, [positions, k]."""
+    """[positions, k], probabilities of these edits."""
 
 
 class EditCandidates(NamedTuple):
-    """The probabilities on which the choice of edits depends. All fields are [positions]."""
+    """The most probable possible edit at each position. All fields are [positions]."""
 
     kept: Floats
+    """Probability of keep."""
     errors: Floats
+    """Probability of an error at the position."""
     labels: Ids
-    """The most probable edit that is possible, or `KEEP_ID` if there is none."""
+    """Id of the most probable possible edit, or `KEEP_ID` if no edit is possible."""
     probabilities: Floats
-    """The probability of this edit, or 0 if there is none."""
+    """Probability of this edit, or 0 if no edit is possible."""
 
 
 class ChosenEdits(NamedTuple):
-    """Chosen edits, concatenated over sentences. All fields are [positions]."""
+    """Chosen edits of concatenated sentences. Both fields are [positions]."""
 
     labels: Ids
+    """Id of the chosen edit, or `KEEP_ID`."""
     probabilities: Floats
-    """The model's probability of the chosen edit."""
+    """Model probability of the chosen edit."""
 
 
 class EditedText(NamedTuple):
@@ -52,16 +55,16 @@ class EditedText(NamedTuple):
     text: Spans
     """The sentences, each with <s>."""
     origins: Ids
-    """For each id, the input position at which an edit kept or inserted it."""
+    """[ids], position in the input whose edit kept or inserted the id."""
 
 
 def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSearch) -> ChosenEdits:
-    """Choose keep or the candidate at each position, by default the more probable one.
+    """Choose between keep and the candidate at each position, by default the more probable one.
 
     Args:
-        candidates: candidate edits and probabilities.
-        starts: positions of sentence starts, [sentences].
-        search: biases and minimum probabilities.
+        candidates: the candidates.
+        starts: [sentences], positions of sentence starts.
+        search: keep bias and minimum probabilities.
     """
     probabilities = candidates.probabilities
     is_edit = probabilities > candidates.kept + (search.keep_bias or 0)
@@ -75,10 +78,10 @@ def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSear
 
 
 class EditApplier:
-    """Applies the edits in an edit dictionary to word ids."""
+    """Function that applies the edits of an edit dictionary to sentences of word ids."""
 
     def __init__(self, edits: EditDictionary, words: Any) -> None:
-        """Build the tables for an edit dictionary.
+        """Build lookup tables for an edit dictionary.
 
         Args:
             edits: edit dictionary.
@@ -98,17 +101,17 @@ class EditApplier:
         self._transformed: dict[tuple[int, int], list[int] | None] = {}
 
     def candidates(self, top: TopEdits, text: Spans, min_bias: float) -> EditCandidates:
-        """Return the most probable edit that is possible at each position.
+        """Return the most probable possible edit at each position.
 
-        A transform applies only to some words. A merge is impossible at the end of a sentence, and
-        before a sentence only insertions are possible. With a greedy edit dictionary, only the most
+        A transform is possible if it changes the word. A merge is possible unless the word is the
+        last one. At <s>, only insertions are possible. With a greedy edit dictionary, only the most
         probable edit is considered.
 
         Args:
-            top: model scores.
-            text: sentences.
-            min_bias: minimum keep bias; edits that are not more probable than keep plus this bias
-                are not considered.
+            top: the model scores.
+            text: the sentences.
+            min_bias: minimum keep bias; edits that are less probable than keep with this bias are
+                not considered.
         """
         labels, probabilities = np.zeros_like(text.ids), np.zeros_like(top.kept)
         is_start, is_end = np.zeros((2, len(labels)), np.bool_)
@@ -131,8 +134,8 @@ class EditApplier:
         """Apply one edit at each position.
 
         Args:
-            text: sentences, each with <s>.
-            labels: label ids of edits that are possible, [positions].
+            text: sentences, each beginning with <s>.
+            labels: [positions], ids of possible edits.
         """
         own = self.own[labels]
         counts = own + self.inserted[labels]
@@ -156,13 +159,13 @@ class EditApplier:
         return self._merge(edited, labels[merges], ends[merges]) if len(merges) else edited
 
     def _merge(self, edited: EditedText, labels: Ids, positions: Ids) -> EditedText:
-        """Merge tokens with their previous tokens, or swap both.
+        """Merge tokens with the previous tokens, or swap them.
 
         Args:
             edited: sentences after all edits except merges.
-            labels: label ids of the merges.
-            positions: position of the second token of each merge; a merge at the end of a sentence
-                has no second token and is ignored.
+            labels: [merges], ids of the merges.
+            positions: [merges], position of the token to merge with the previous one. A position
+                at the end of a sentence is skipped.
         """
         ids, lengths = edited.text.ids.copy(), edited.text.lengths.copy()
         is_kept = np.ones(len(ids), np.bool_)
@@ -181,7 +184,7 @@ class EditApplier:
         return EditedText(Spans(ids[is_kept], lengths), edited.origins[is_kept])
 
     def _transform(self, label: int, word: int) -> list[int] | None:
-        """Return the ids into which a transform changes a word, or None. Results are cached."""
+        """Return the word ids that a transform changes a word to, or None. Cache the result."""
         key = label, word
         if key not in self._transformed:
             number = label - self.edits.first_transform

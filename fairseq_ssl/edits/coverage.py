@@ -24,7 +24,7 @@ BETA_SQUARED = 0.25
 
 @dataclass
 class Coverage:
-    """Counts of pairs, tokens and edits in a corpus, and of edits with a dictionary label.
+    """Numbers of pairs, tokens and edits in a corpus, and of edits with a label in a dictionary.
 
     An edit is a change at a source token or at the start of a sentence.
     """
@@ -64,7 +64,7 @@ class Coverage:
         self.exact += exact
 
     def counts(self) -> Counter[str]:
-        """Return all counts by name. Counts of several parts of a corpus can be added."""
+        """Return all counts by name. The counts of several parts of a corpus can be summed."""
         counts = Counter({name: getattr(self, name) for name in NUMBERS})
         for name in TABLES:
             table = getattr(self, name)
@@ -73,7 +73,7 @@ class Coverage:
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> Coverage:
-        """Create a coverage from the sums of `counts`."""
+        """Create a coverage from the summed `counts` of parts of a corpus."""
         coverage = cls()
         for name in NUMBERS:
             setattr(coverage, name, counts.get(name, 0))
@@ -104,7 +104,7 @@ class Coverage:
         return _fraction(self.tokens - self.lost.total(), self.tokens)
 
     def report(self) -> dict[str, Any]:
-        """Return the counts and scores as JSON types."""
+        """Return the counts and scores as a dict that can be stored as JSON."""
         return {
             "pairs": self.pairs,
             "incomparable_pairs": self.incomparable,
@@ -151,9 +151,9 @@ def _percent(part: int, whole: int) -> str:
 
 
 METRICS = ("f0.5", "exact")
-"""Scores of `Agreement` for which decoding options are tuned."""
+"""Names of the scores of `Agreement` that tuning can maximize."""
 SpanEdit = tuple[int, bool, tuple[str, ...]]
-"""Position, True if the token is kept, and inserted tokens. These are fields of `Change`."""
+"""A `Change` as a tuple: position, True if the token is kept, and the inserted tokens."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Agreement:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Exact match, precision, recall and F0.5 in percent (0 / 0 is 100)."""
+        """Exact match, precision, recall and F0.5 in percent. A score with no cases is 100."""
         beta = 1 + BETA_SQUARED
         return {
             "exact": _agreement_percent(self.exact, self.sentences),
@@ -188,7 +188,7 @@ def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
     """Compare predicted edits with reference edits.
 
     Args:
-        sentences: triples of a source, a prediction and a reference, with spaces between tokens
+        sentences: triples of a source, a prediction and a reference, as tokens separated by spaces
     """
     totals = [0] * 5
     for source, predicted, reference in sentences:
@@ -202,7 +202,7 @@ def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
 
 @lru_cache(maxsize=100_000)
 def _edits(source: str, target: str) -> frozenset[SpanEdit]:
-    """Return the edits in a pair. A pair that cannot be aligned gets one edit of all tokens."""
+    """Return the edits of a pair. A pair that cannot be aligned has a single edit of all tokens."""
     changes = align_tokens(source.split(), target.split())
     if changes is None:
         return frozenset({(0, False, tuple(target.split()))})

@@ -40,22 +40,21 @@ class EditDictionary:
     appends: tuple[Gram, ...]
     """Q-grams to append after a token, in order of decreasing count."""
     replaces: tuple[Gram, ...]
-    """Q-grams to replace a token with. `of_counts` uses the same q-grams in both tables."""
+    """Q-grams that replace a token. With `of_counts`, they are the same as `appends`."""
     max_ngram: int
-    """Max number of tokens in a q-gram."""
+    """Maximum number of tokens in a q-gram."""
     transforms: Transforms
     counts: tuple[int, ...] = ()
-    """Q-gram counts if the dictionary was built with `of_counts`, otherwise ()."""
+    """Count of each q-gram, in the order of `appends`. Empty if the counts are unknown."""
     greedy: bool = False
-    """Decode as in GECToR: the most probable label is chosen even if it cannot change the token
-    (the token is then kept), and rounds continue even if an earlier version of the sentence
-    recurs."""
+    """True to decode as in GECToR. The most probable label is chosen even if it cannot change the
+    token, which is then kept. Rounds continue even if an earlier version of a sentence recurs."""
 
     @classmethod
     def of_counts(
         cls, counts: Mapping[Gram, int], size: int, max_ngram: int, transforms: Transforms
     ) -> EditDictionary:
-        """Build a dictionary of the `size` most frequent q-grams, ties in alphabetical order."""
+        """Build a dictionary of the `size` most frequent q-grams, with ties broken by alphabet."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         grams = tuple(gram for gram, _ in ordered[:size])
         ordered_counts = tuple(counts[gram] for gram in grams)
@@ -91,7 +90,7 @@ class EditDictionary:
 
     @property
     def first_transform(self) -> int:
-        """Id of the first transform. Labels with lower ids apply to all tokens."""
+        """Id of the first transform. Labels with lower ids can change any token."""
         return 2 + len(self.appends) + len(self.replaces)
 
     @property
@@ -120,7 +119,7 @@ class EditDictionary:
 
     @classmethod
     def parse(cls, content: Iterable[str], name: str) -> EditDictionary:
-        """Parse the lines of a dictionary file. `name` is used in error messages."""
+        """Parse the lines of a dictionary file. `name` is the file name in error messages."""
         lines = iter(content)
         if next(lines, "") != HEADER:
             raise DataError(
@@ -135,8 +134,8 @@ class EditDictionary:
                 raise DataError(f"{name}:{number}: {error}") from None
         if entries.max_ngram is None:
             raise DataError(
-                f"{name} does not set the max length of q-grams. Expected a second line such as: "
-                "longest 2"
+                f"{name} does not set the maximum length of q-grams. Expected a second line such "
+                "as: longest 2"
             )
         appends, replaces = (tuple(table) for table in entries.tables.values())
         is_counted = tuple(entries.counts) == appends == replaces
@@ -172,7 +171,7 @@ class EditDictionary:
 
 
 class _Entries:
-    """The entries in a dictionary file."""
+    """Entries that have been parsed from a dictionary file."""
 
     def __init__(self) -> None:
         self.max_ngram: int | None = None
@@ -208,12 +207,12 @@ class _Entries:
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
-    """Parse a list in which each word is followed by its form. Return the forms by word."""
+    """Return the form of each word. In `words`, each word is followed by its form."""
     plain = [unescape(word) if "%" in word else word for word in words]
     if len(plain) % 2 or not all(plain):
         raise DataError(
-            "The last word has no form, or an escape is invalid. Expected words, each followed by "
-            "its form."
+            "The last word of the line has no form, or an escape is invalid. Expected pairs of a "
+            "word and its form, separated by spaces."
         )
     return dict(zip(plain[::2], plain[1::2], strict=True))
 

@@ -1,4 +1,4 @@
-"""Build edit dictionaries and label corpora, for files of any size."""
+"""Edit dictionaries and edit labels for files of any size."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature, changed_options
 
 ENGLISH = "english"
-"""Value that selects the suffix transforms in PIE."""
+"""Name of the suffix transforms of PIE."""
 
 
 def _groups_option(default: tuple[str, ...], usual: str) -> Any:
     return option(
         default,
-        "comma-separated groups of transforms for English words to add: case, merge (two words), "
-        "split (at hyphens), verb (forms), number (of nouns) or all",
+        "additional groups of transforms for English, separated by commas: case, merge (two "
+        "words), split (at hyphens), verb (forms), number (of nouns), or all",
         usual=usual,
         parse=_parse_groups,
         metavar="GROUP,...|all|none",
@@ -50,28 +50,32 @@ def _parse_groups(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class EditDictionaryConfig:
-    """Size and transforms of an edit dictionary. The defaults follow PIE."""
+    """Size and transforms of an edit dictionary. The defaults are from PIE."""
 
-    size: int = option(1000, "number of most frequent q-grams to append or replace", low=0)
-    """M in PIE."""
-    max_ngram: int = option(2, "max length of a q-gram in tokens", low=1)
-    """q in PIE."""
+    size: int = option(
+        1000,
+        "number of q-grams, the most frequent ones, that can be appended to a token or replace it",
+        low=0,
+    )
+    """Number of q-grams, M in PIE."""
+    max_ngram: int = option(2, "max number of tokens in a q-gram", low=1)
+    """Maximum length of a q-gram, q in PIE."""
     transforms: str | Path = option(
         ENGLISH,
-        "suffix transforms: english (as in PIE), none, or a file in which each line contains two "
-        "suffixes (- for an empty suffix) and words to exclude, for example: - s a I",
+        "suffix transforms: english (as in PIE), none, or a file; each line contains two suffixes "
+        "(- for an empty suffix) and optional words to exclude, for example: - s a I",
         parse=str,
         metavar="FILE|english|none",
     )
     groups: tuple[str, ...] = _groups_option((), "none")
-    """Names in `GROUPS`. Without groups, every insertion is counted, as in PIE. With groups,
-    insertions that a transform covers are not counted."""
+    """Names in `GROUPS`. With groups, edits that a transform can make are not counted for the
+    q-grams. Without groups, all insertions are counted, as in PIE."""
 
     def __post_init__(self) -> None:
         check(self)
 
     def load_transforms(self) -> Transforms:
-        """Return the suffix transforms and the transforms in the groups."""
+        """Return the suffix transforms and the transforms of the groups."""
         if self.transforms == "none":
             return Transforms.of([], self.groups)
         is_file = self.transforms != ENGLISH
@@ -81,16 +85,16 @@ class EditDictionaryConfig:
 
 @dataclass(frozen=True)
 class EditDataConfig(EditDictionaryConfig):
-    """Size and transforms of the edit dictionary in a data folder. All groups are the default.
+    """Edit dictionary of a data folder: an existing one, or options for building one.
 
-    `dictionary` is an existing dictionary to use instead of a new one.
+    All groups of transforms are used by default.
     """
 
     groups: tuple[str, ...] = _groups_option(GROUPS, "all")
     dictionary: Path | None = option(
         None,
-        "existing label vocabulary: output of edits dictionary, or a GECToR model",
-        usual="a new one, built with the options above",
+        "existing labels to use: output of edits dictionary, or a GECToR model",
+        usual="new labels, built with the options above",
     )
 
     def __post_init__(self) -> None:
@@ -99,8 +103,8 @@ class EditDataConfig(EditDictionaryConfig):
         others = changed_options(self, "dictionary")
         if self.dictionary is not None and others:
             raise UsageError(
-                f"`{min(others)}` cannot be used with `dictionary`, which contains all labels. "
-                "Remove one of the two."
+                f"`{min(others)}` cannot be used with `dictionary`, which already defines all "
+                "labels. Remove one of the two."
             )
 
 
@@ -120,7 +124,7 @@ class GramCounts:
     def add(
         self, source: str, target: str, max_ngram: int, transforms: Transforms | None = None
     ) -> None:
-        """Count the q-grams that the target inserts after a source token or instead of it.
+        """Count the q-grams that the target inserts after a source token or in its place.
 
         Edits that `transforms` cover are not counted.
         """
@@ -198,9 +202,9 @@ class EditLabelSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """Path of the output, or () for a stream."""
+    """Path of the output, or empty for a stream."""
     coverage: Coverage
-    """Coverage of the pairs with the dictionary, and the scores that its labels can reach."""
+    """Coverage of the pairs by the dictionary, with the maximum scores of its labels."""
 
 
 def build_dictionary(
@@ -238,13 +242,13 @@ def build_dictionary_file(
     """Build a dictionary of the most frequent edits in a corpus, and write it to a file.
 
     Args:
-        source: uncorrected text file, which may be compressed
-        target: corrected text file, which may be compressed
+        source: text file to correct, which can be compressed
+        target: corrected text file
         output: dictionary file
         config: size and transforms of the dictionary (default: as in PIE)
-        label_dict: file for the labels in fairseq dictionary format
-        executor: runs the blocks (default: this process)
-        progress: called with the number of processed pairs
+        label_dict: output for the labels in the dictionary format of fairseq-preprocess
+        executor: `Executor` for the blocks (default: this process)
+        progress: called with the number of pairs done
     """
     config = config or EditDictionaryConfig()
     source, target, output = as_path(source), as_path(target), as_path(output)
@@ -265,8 +269,8 @@ def build_dictionary_file(
             raise DataError(f"{source} is empty. Expected one sentence or more.")
         if not counts.changed + counts.incomparable:
             raise DataError(
-                f"{source} and {target} are equal in all {counts.pairs} pairs. Expected an "
-                "uncorrected text and its corrected lines."
+                f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text and "
+                "its corrected version."
             )
         dictionary = EditDictionary.of_counts(
             counts.grams, config.size, config.max_ngram, transforms
@@ -303,16 +307,16 @@ def label_file(
 ) -> EditLabelSummary | None:
     """Write the labels of a parallel corpus, one line per pair.
 
-    Edits without a label in the dictionary are ignored, as in PIE. The line is empty for a pair
-    that is too long and too different to align. The output does not depend on the executor, parts
-    or shards. Interrupted runs resume. Return None if this run does not complete the output.
+    Edits without a label in the dictionary are ignored, as in PIE. The line of a pair that is too
+    long and too different to align is empty. The output does not depend on the executor, parts or
+    shards. Interrupted runs resume. Return None if this run does not complete the output.
 
     Args:
-        source: uncorrected text file
-        target: corrected text file
-        output: file, folder of parts, or binary stream for the labels
-        dictionary: file written by `build_dictionary_file`
-        executor: runs the blocks or parts (default: this process)
+        source: text to correct
+        target: corrected text
+        output: labels: a file, a folder of parts, or a binary stream
+        dictionary: dictionary file, an output of `build_dictionary_file`
+        executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of processed pairs
     """
@@ -337,7 +341,7 @@ class _LabelJob(TextJob):
 
     @cached_property
     def dictionary(self) -> EditDictionary:
-        """Edit dictionary with the labels."""
+        """Edit dictionary of the labels."""
         return EditDictionary.read(self.path)
 
     def parameters(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Extract and apply edit labels (PIE, sections 2.1 and 2.2), and vote on edits.
+"""Extraction and application of edit labels (PIE, sections 2.1 and 2.2), and voting on edits.
 
-Votes combine the corrections from several systems.
+Voting combines the corrections of several systems.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ExtractedLabels(NamedTuple):
     ids: list[int]
     """Label ids for the sentence start and for each token."""
     changes: list[Change]
-    """Edits. An edit without a label has the id `KEEP_ID`."""
+    """Edits. If the dictionary contains no label for an edit, its label id is `KEEP_ID`."""
 
     @property
     def lost(self) -> list[Change]:
@@ -117,7 +117,7 @@ class LabelExtractor:
 def join_changes(
     transforms: Transforms, source: Sequence[str], changes: list[Change]
 ) -> list[Change]:
-    """Join the edits that form a merge or a split of one of the transforms."""
+    """Return the edits, with the edits of each merge or split by a transform joined into one."""
     if transforms.merges:
         changes = find_merges(source, changes, transforms.merges)
     return find_splits(source, changes) if transforms.splits else changes
@@ -126,7 +126,7 @@ def join_changes(
 def transform_index(transforms: Transforms, source: Sequence[str], change: Change) -> int | None:
     """Return the index of the first transform that makes a change, or None.
 
-    As in the authors' code, "##s" inserted after "play" is labeled SUFFIX_+s.
+    As in the authors' code, the insertion of "##s" after "play" is the transform SUFFIX_+s.
     """
     if change.merge:
         return transforms.merges[change.merge]
@@ -166,7 +166,8 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
             result += label.edited(token)
         elif at == len(source) or labels[at + 1] != KEEP:
             raise DataError(
-                f"{token!r} has the label {label}, so the next token must have the label KEEP."
+                f"{label} merges {token!r} with the next token. Expected a next token with the "
+                "label KEEP."
             )
         else:
             result += label.merge.merged(token, source[at])
@@ -178,19 +179,19 @@ def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) 
     """Return a sentence with the edits that at least `min_votes` corrections share.
 
     An edit is a change at a token, as in `extract`. If several edits of a token have enough votes,
-    the edit with the most votes is applied. In a tie, the edit in the earliest correction wins. A
-    correction that is too long and too different to align has no votes.
+    the one with the most votes is applied. Ties go to the edit that occurs first in `corrections`.
+    A correction that is too long and too different to align has no votes.
 
     Args:
-        source: sentence with tokens separated by spaces
-        corrections: corrected sentence from each system
+        source: sentence, tokens separated by spaces
+        corrections: corrected sentence of each system
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
 
     >>> vote("he go to school", ["he goes to school", "he goes to the school", "He go to school"])
     'he goes to school'
     """
     if isinstance(corrections, str):
-        raise TypeError("Expected a list of corrections, not a string.")
+        raise TypeError("`corrections` is a string. Expected a list of sentences.")
     needed = required_votes(len(corrections), min_votes)
     tokens = source.split()
     votes: defaultdict[int, Counter[Change]] = defaultdict(Counter)
@@ -211,8 +212,8 @@ def vote_files(
     """Apply `vote` to the lines of parallel files. Return the lines and their signature.
 
     Args:
-        source: uncorrected text file, which may be compressed
-        corrections: corrected text file from each system
+        source: text file, which can be compressed
+        corrections: corrected text file of each system
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
     """
     paths = path_list(corrections)
@@ -225,7 +226,7 @@ def vote_files(
 
 
 def required_votes(systems: int, min_votes: int | None = None) -> int:
-    """Return `min_votes`, or by default more than half of the number of systems.
+    """Return `min_votes`, or its default, the smallest majority of the systems.
 
     Raise UsageError if there are no systems, or fewer systems than required votes.
     """

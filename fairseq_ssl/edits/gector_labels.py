@@ -1,6 +1,6 @@
 """Label tables of GECToR models (Omelianchuk et al., 2020) as edit dictionaries.
 
-Labels change words as in the package `gector`, with these exceptions:
+Labels change a word as in the package `gector`, except in these cases:
 
 - A word is kept if it or a part of it would become empty: "-" is not split, and the only letter in
   a word is not removed.
@@ -24,9 +24,9 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
 
 VERB_FORMS = "verb-form-vocab.txt"
-"""Usual file name of a verb form table."""
+"""Usual file name of a table of verb forms."""
 UNKNOWN = ("<OOV>", "@@UNKNOWN@@")
-"""Names of the label that stands for all labels that are missing in a table."""
+"""Names of the label that replaces all labels that are missing from a table."""
 NAMES = {
     "$KEEP": "KEEP",
     "$DELETE": "DELETE",
@@ -42,8 +42,8 @@ NAMES = {
     **{f"$MERGE_{name.upper()}": f"MERGE_{name}" for name in ("space", "hyphen", "swap")},
     **dict.fromkeys(UNKNOWN, "UNKNOWN_label"),
 }
-"""Our names for labels without words. The transforms are in the order in which the authors'
-preprocessing tries them."""
+"""Label names in this package, by GECToR's names, for labels without words. The transforms are in
+the order in which the authors' preprocessing tries them."""
 
 
 class LabelTable(NamedTuple):
@@ -51,11 +51,11 @@ class LabelTable(NamedTuple):
 
     edits: EditDictionary
     rows: tuple[int, ...]
-    """Index in the model of each label in `edits`."""
+    """Index in the model of each label of `edits`."""
 
 
 def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) -> LabelTable:
-    """Return the label table of a model.
+    """Convert the labels of a GECToR model to an edit dictionary.
 
     Args:
         names: label names by index, without padding
@@ -87,7 +87,7 @@ def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) ->
 
 
 def _parse(name: str, where: Path) -> Label:
-    """Convert a GECToR label. Raise DataError if its name is unknown."""
+    """Return the label for a GECToR label name. Raise DataError if the name is unknown."""
     if name in NAMES:
         return parse_label(NAMES[name])
     for prefix, kept in (("$APPEND_", True), ("$REPLACE_", False)):
@@ -101,7 +101,7 @@ def _parse(name: str, where: Path) -> Label:
 
 
 def _with_table(transforms: tuple[Transform, ...], verbs: Path | None) -> tuple[Transform, ...]:
-    """Use a verb form table, if any, in the transforms that change verbs."""
+    """Return the transforms. If there is a table of verb forms, verb transforms use it."""
     if verbs is None:
         return transforms
     forms = read_verb_forms(verbs)
@@ -114,7 +114,7 @@ def _with_table(transforms: tuple[Transform, ...], verbs: Path | None) -> tuple[
 
 
 def read_verb_forms(path: Path) -> dict[str, dict[str, str]]:
-    """Return verb forms by tag pair, such as VB_VBZ, and then by word.
+    """Return a table of verb forms: for each pair of tags, such as VB_VBZ, the form by word.
 
     If a word has several forms, the first one is used.
     """

@@ -25,13 +25,13 @@ class Label:
     """An edit label: keep, delete, append, replace or transform a token."""
 
     kept: bool
-    """True if the token is kept and `gram` is appended."""
+    """True if the token is kept. The tokens of `gram` then follow it."""
     gram: Gram = ()
     """Tokens to append after the token, or to replace it with."""
     transform: Transform | None = None
 
     def __str__(self) -> str:
-        """Return the name that `parse_label` parses. It contains no spaces."""
+        """Return the name of the label, without spaces. `parse_label` is the inverse."""
         if self.transform is not None:
             return f"{self.transform.kind.upper()}_{self.transform.argument}"
         if self.gram:
@@ -45,7 +45,7 @@ class Label:
 
     @property
     def merge(self) -> MergeTransform | None:
-        """The transform if it also changes the next token, otherwise None."""
+        """Transform that also changes the next token, or None if the label does not merge."""
         return self.transform if isinstance(self.transform, MergeTransform) else None
 
     def edited(self, token: str) -> Sequence[str]:
@@ -75,14 +75,14 @@ def parse_gram(name: str) -> Gram:
     gram = tuple(map(unescape, name.split("_")))
     if not all(gram) or gram_name(gram) != name:
         raise DataError(
-            f"{name!r} is not a q-gram. Expected tokens joined with _, such as of_the. Write %25 "
-            "for %."
+            f"{name!r} is not a q-gram. Expected tokens joined with underscores, such as of_the. "
+            "Write a percent sign as %25."
         )
     return gram
 
 
 def parse_label(name: str) -> Label:
-    """Return the label with a name. Raise DataError if the name is invalid.
+    """Return the label named `name`. Raise DataError if the name is invalid.
 
     KEEP and DELETE are always the same objects.
     """

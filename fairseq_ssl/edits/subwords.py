@@ -1,4 +1,4 @@
-"""Subwords for each word: the input of a pretrained encoder if the text's tokens are words."""
+"""Subwords of words, the input of a pretrained encoder for text that is tokenized into words."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from fairseq_ssl.text.spans import Ids, Spans
 PROBE = "the"
 """A word used to test how a tokenizer treats the start of a text."""
 START = "$START"
-"""GECToR's sentence start symbol. It follows the encoder's start symbol."""
+"""GECToR's symbol for the start of a sentence, which follows the encoder's start symbol."""
 
 
 class SubwordBatch(NamedTuple):
     """Sentences as subwords, padded on the right, with the subword positions of their words.
 
-    The fields are NumPy arrays, or tensors in a batch for a model.
+    The fields are NumPy arrays, or tensors in a minibatch for a model.
     """
 
     ids: Any
     """Subword ids with the encoder's start and end symbols, [batch, time]."""
     first: Any
-    """Time index of the first subword of the sentence start and of each word, [batch, words]."""
+    """[batch, words], index in `time` of the first subword of <s> and of each word."""
     counts: Any
-    """Number of subwords of each word, 0 for padding, [batch, words]."""
+    """[batch, words], number of subwords of <s> and of each word, 0 for padding."""
 
 
 class WordTokenizer:
-    """The fast tokenizer of a pretrained encoder, applied to one word at a time.
+    """Fast tokenizer (Hugging Face) of a pretrained encoder, applied to one word at a time.
 
     Words are tokenized as if they followed a space within a sentence.
     """
@@ -57,14 +57,14 @@ class WordTokenizer:
 
     @property
     def size(self) -> int:
-        """Vocabulary size: the largest id plus 1."""
+        """Vocabulary size, which is the largest id plus 1."""
         ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
         size: int = 1 + max(*ids, *self.start, *self.end)
         return size
 
     @property
     def padding(self) -> int:
-        """The padding id, or the id of the unknown subword if there is no padding symbol."""
+        """Id of the padding symbol, or of the unknown subword if there is no padding symbol."""
         ids = (self._id(symbol) for symbol in ("[PAD]", "<pad>"))
         return next((number for number in ids if number is not None), self.unknown)
 
@@ -73,12 +73,12 @@ class WordTokenizer:
         return dict(self._tokenizer.get_vocab(with_added_tokens=True))
 
     def symbols(self, size: int) -> list[str]:
-        """Return subwords by id. Ids without a subword get the name of a padding entry."""
+        """Return `size` subwords by id. Ids without a subword get fairseq's padding symbols."""
         names = map(self._tokenizer.id_to_token, range(size))
         return [name or f"madeupword{row:04d}" for row, name in enumerate(names)]
 
     def encode(self, word: str, longest: int) -> list[int]:
-        """Return the first `longest` subwords of a word, or the unknown subword if it has none.
+        """Return up to `longest` subword ids of a word, or the unknown subword if it has none.
 
         Raises:
             DataError: if the tokenizer fails for this word.
@@ -96,19 +96,19 @@ class WordTokenizer:
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 
     def _start_and_end(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the symbols that the tokenizer adds before and after a text."""
+        """Return the ids of the symbols that the tokenizer adds before and after a text."""
         encoded = self._tokenizer.encode(PROBE, add_special_tokens=True)
         text = [n for n, is_special in enumerate(encoded.special_tokens_mask) if not is_special]
         start, end = tuple(encoded.ids[: text[0]]), tuple(encoded.ids[text[-1] + 1 :])
         if not (start or end):
             raise DataError(
-                "The tokenizer adds no symbol before or after a sentence, but insertions at the "
-                "start need a symbol. Expected the tokenizer of an encoder such as BERT."
+                "The tokenizer adds no symbol before or after a sentence. Insertions at the start "
+                "of a sentence need such a symbol. Choose an encoder such as BERT."
             )
         return start, end
 
     def _start_index(self) -> int:
-        """Return the index of the symbol that represents the start of the sentence."""
+        """Return the index, among the start symbols, of the one that represents <s>."""
         number = self._id(START)
         return self.start.index(number) if number in self.start else 0
 
@@ -133,15 +133,15 @@ class WordSubwords:
         vocabulary: int,
         positions: int,
     ) -> None:
-        """Create a subword table for a dictionary.
+        """Create the subwords, which are computed when they are needed.
 
         Args:
-            tokenizer: tokenizer of the encoder.
-            dictionary: word dictionary, a `WordIds` or a fairseq `OovDictionary`.
+            tokenizer: the tokenizer of the encoder.
+            dictionary: dictionary of the words, a `WordIds` or an `OovDictionary` of fairseq.
             padding: padding id of the encoder.
             vocabulary: vocabulary size of the encoder.
-            positions: maximum number of subwords in a sentence. A word may use a quarter of them.
-                The encoder does not see the rest of a longer word.
+            positions: maximum number of subwords of a sentence. A word is truncated to a quarter of
+                this number.
 
         Raises:
             DataError: if the encoder has no embedding for a tokenizer id or for the padding.
@@ -149,7 +149,8 @@ class WordSubwords:
         if tokenizer.size > vocabulary or not 0 <= padding < vocabulary:
             raise DataError(
                 f"The tokenizer of the encoder has ids up to {tokenizer.size - 1}, and the padding "
-                f"id is {padding}. Expected ids below {vocabulary}, the encoder's vocabulary size."
+                f"id is {padding}. Expected ids below {vocabulary}, the vocabulary size of the "
+                "encoder."
             )
         self.tokenizer = tokenizer
         self.dictionary = dictionary
@@ -157,16 +158,16 @@ class WordSubwords:
         self.vocabulary = vocabulary
         self.limit(positions)
         self._table = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
-        """Subwords of each word. Words that cannot be tokenized have none."""
+        """Subwords by word id. Words that cannot be tokenized have no subwords."""
         self._failures: dict[int, str] = {}
-        """Errors for words that cannot be tokenized, by word id."""
+        """Error messages of the words that cannot be tokenized, by word id."""
 
     def limit(self, positions: int) -> None:
         """Set the maximum number of subwords in a sentence. Call it before words are tokenized."""
         self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:
-        """Return the subwords of words. <s> gets the encoder's start symbols."""
+        """Return the subwords of words. The subwords of <s> are the encoder's start symbols."""
         return self._table_for(words).select(words)
 
     def lengths(self, words: Ids) -> Ids:
@@ -175,7 +176,7 @@ class WordSubwords:
         return lengths
 
     def forget_unknown(self) -> None:
-        """Forget the subwords of words outside the vocabulary."""
+        """Forget the subwords of out-of-vocabulary words."""
         vocabulary = min(len(self._table), len(self.dictionary.symbols))
         self._table = self._table.select(np.arange(vocabulary))
         self._failures = {word: why for word, why in self._failures.items() if word < vocabulary}
@@ -189,15 +190,15 @@ class WordSubwords:
 
     @property
     def ends(self) -> int:
-        """Number of start and end symbols in a sentence."""
+        """Number of start and end symbols that are added to a sentence."""
         return len(self.tokenizer.start) + len(self.tokenizer.end)
 
     def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
         """Return the subwords of sentences.
 
         Args:
-            text: word ids of sentences that begin with <s> and do not end with </s>.
-            multiple: the number of subwords is rounded up to a multiple of this number.
+            text: sentences of dictionary ids.
+            multiple: multiple to which the length of the time axis is rounded up.
         """
         subwords = self.subwords(text.ids)
         words = Spans(subwords.lengths, text.lengths)
@@ -221,7 +222,7 @@ class WordSubwords:
         )
 
     def _table_for(self, words: Ids) -> Spans:
-        """Add missing words to the table and return it.
+        """Return the table after adding the missing words.
 
         Raises:
             DataError: if one of the words cannot be tokenized.

@@ -21,7 +21,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.inflection import inflection
 
 NO_SUFFIX = "-"
-"""Symbol for the empty suffix in suffix files."""
+"""Symbol for an empty suffix in suffix files."""
 ENGLISH = """
 - s      a A i I
 - d
@@ -92,8 +92,8 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
         wrong = [word for word in words[2:] if not word.endswith(left)]
         if wrong:
             raise DataError(
-                f"{name}:{number}: {wrong[0]!r} does not end in {left!r}. Expected words that end "
-                "in the first suffix."
+                f"{name}:{number}: {wrong[0]!r} does not end with {left!r}. Expected words with "
+                "the first suffix."
             )
         if frozenset((left, right)) in pairs:
             raise DataError(
@@ -105,7 +105,7 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
 
 
 class Transform(Protocol):
-    """A change to a token. The name of its label is KIND_argument, such as CASE_lower."""
+    """A change of a token. The name of its label is KIND_argument, such as CASE_lower."""
 
     @property
     def kind(self) -> str:
@@ -134,7 +134,7 @@ class SuffixTransform:
         return "".join(sign + escape(suffix, r"[-+%\s]") for sign, suffix in parts if suffix)
 
     def __call__(self, word: str) -> str | None:
-        """Return the changed word, or None if the word has no stem before the suffix `off`."""
+        """Return the changed word, or None unless the word is a stem with the suffix `off`."""
         stem = word.removesuffix(self.off)
         if not stem or len(stem) + len(self.off) != len(word):
             return None
@@ -151,15 +151,15 @@ WordFunction = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class WordTransform:
-    """Transform that applies a function in `WORD_FUNCTIONS`.
+    """Transform that applies a function in `WORD_FUNCTIONS` to a token.
 
-    If the function returns text with spaces, the token is split at the spaces.
+    If the result contains spaces, the token is split there.
     """
 
     kind: str
     argument: str
     forms: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
-    """Verb forms by word, from a model's table. If it is None, the function is used."""
+    """Verb forms by word, which replace the function if a model provides them."""
 
     def __call__(self, word: str) -> str | None:
         """Return the changed word, or None if the function does not change it."""
@@ -170,13 +170,13 @@ class WordTransform:
 
 @dataclass(frozen=True)
 class MergeTransform:
-    """Transform of a token and the next token, from `MERGES`."""
+    """Transform of a token and the next token, with a function in `MERGES`."""
 
     kind = "merge"
     argument: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the word itself: it can be merged with any next token."""
+        """Return the word unchanged. Every word can be merged with a next token."""
         return word
 
     def merged(self, word: str, following: str) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ MERGES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "hyphen": lambda word, following: (f"{word}-{following}",),
     "swap": lambda word, following: (following, word),
 }
-"""Merges of a token and the next one: without a space, with a hyphen, or in reverse order."""
+"""Functions that join a token and the next token, join them with a hyphen, or swap them."""
 
 
 def _split_hyphens(word: str) -> str | None:
@@ -217,7 +217,7 @@ GROUP_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     },
     "split": {"hyphen": _split_hyphens},
 }
-"""Word functions in the transform groups, by kind and argument.
+"""Word functions in the groups of transforms, by kind and argument.
 
 Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters except
 the last one in uppercase (DVDs).
@@ -235,11 +235,11 @@ GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     "number": {"cut": lambda word: word[:-1] or None},
     "unknown": {"label": lambda word: None},
 }
-"""Functions of GECToR labels that are not in the groups.
+"""Additional word functions for GECToR's labels, by kind and argument.
 
-Case: capitalize and lowercase the rest, the same from the second letter on, and uppercase all
-letters except the last one. Verb: from one form to another. Number: without the last letter. The
-unknown label stands for all labels that are missing in a table, and never changes a word.
+Case: first letter in uppercase and the others in lowercase, the same from the second letter, and
+all letters but the last in uppercase. Verb: from one form to another. Number: without the last
+letter. Unknown: for labels that are missing from a table, never changes a word.
 """
 WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     kind: {**GROUP_FUNCTIONS.get(kind, {}), **GECTOR_FUNCTIONS.get(kind, {})}
@@ -247,13 +247,13 @@ WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
 }
 """All word functions, by kind and argument."""
 GROUPS = ("case", "merge", "split", "verb", "number")
-"""Groups of transforms that an edit dictionary can contain in addition to suffixes."""
+"""Groups of transforms that an edit dictionary can contain in addition to suffix transforms."""
 BEFORE_SUFFIXES = (("verb", "VBD"), ("verb", "VBG"), ("verb", "VBN"))
-"""Transforms that precede the suffixes.
+"""Transforms that precede the suffix transforms.
 
-Past tense forms of regular and irregular verbs thereby share a label, and so do participles. The
-regular -s of nouns and verbs remains a suffix transform, because only the context distinguishes
-"books" (noun) from "books" (verb).
+The past tense therefore has the same label for all verbs, and so has each participle. The regular
+-s of nouns and verbs remains a suffix, because only the context distinguishes "books" (noun) from
+"books" (verb).
 """
 FORMS_OF_ENDINGS = {
     **dict.fromkeys(("", "e", "y"), (("number", "singular"), ("verb", "VB"))),
@@ -261,9 +261,9 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""For each regular ending, the transforms to the noun and verb forms that use it."""
+"""By ending: transforms to the noun and verb forms with this ending in regular words."""
 MAX_WORDS = 200_000
-"""Max number of words in the cache of `Transforms`."""
+"""Maximum number of words in the cache of `Transforms`."""
 
 
 @dataclass(frozen=True)
@@ -284,11 +284,11 @@ class Transforms:
     def of(
         cls, pairs: Iterable[tuple[str, str, Iterable[str]]], groups: Collection[str] = ()
     ) -> Transforms:
-        """Create two transforms for each suffix pair (both directions), and the group transforms.
+        """Create two transforms per suffix pair, one per direction, and the groups' transforms.
 
         Args:
-            pairs: two suffixes, and words that the first transform must not change; the results
-                that these words would have had are not changed by the second transform
+            pairs: pairs of suffixes, with words to which the first transform is not applied; the
+                second transform is not applied to the words that would result from them
             groups: names in `GROUPS`
         """
         for group in groups:
@@ -315,10 +315,11 @@ class Transforms:
         return cls(tuple(table), tuple(spared))
 
     def apply(self, number: int, word: str) -> str | None:
-        """Return the word into which the transform with index `number` changes `word`, or None.
+        """Return the word that the transform at index `number` changes `word` to, or None.
 
-        If the result of a suffix transform is not in lemminflect's dictionary, such as "childs",
-        a transform to the same noun or verb form is applied instead. The result is "children".
+        If the result of a suffix transform is missing from lemminflect's dictionary, such as
+        "childs", a transform in the table to the same noun or verb form is used instead, which
+        returns "children".
         """
         if word in self.spared[number]:
             return None
@@ -342,7 +343,7 @@ class Transforms:
     def match(self, word: str, other: str) -> int | None:
         """Return the index of the first transform that changes `word` to `other`, or None.
 
-        `other` contains spaces if the word is split.
+        If the word is split, `other` contains spaces.
         """
         changes = self._changes(word).items()
         return next((number for number, changed in changes if changed == other), None)
@@ -379,7 +380,7 @@ class Transforms:
         return max(map(len, self._by_suffix), default=0)
 
     def _changes(self, word: str) -> dict[int, str]:
-        """Return the results of all transforms except merges for `word`, by transform index."""
+        """Return the results of all transforms of `word` except merges, by index."""
         changes = self._known.get(word)
         if changes is None:
             if len(self._known) >= MAX_WORDS:
@@ -397,22 +398,24 @@ class Transforms:
 
 
 def parse_transform(kind: str, argument: str) -> Transform:
-    """Return the transform for a label. Raise DataError if there is none."""
+    """Return the transform with a kind and argument. Raise DataError if it does not exist."""
     if kind == SuffixTransform.kind:
         return _parse_suffixes(argument)
     known = MERGES if kind == MergeTransform.kind else WORD_FUNCTIONS[kind]
     if argument not in known:
         raise DataError(
-            f"{argument!r} is not a {kind}. Expected one of "
+            f"{argument!r} is not a {kind} transform. Expected one of "
             f"{', '.join(known)}.{nearest(argument, known)}"
         )
     return MergeTransform(argument) if known is MERGES else WordTransform(kind, argument)
 
 
 def with_forms(transform: Transform, forms: Mapping[str, str]) -> Transform:
-    """Return a verb transform that uses a verb form table. Raise DataError for other kinds."""
+    """Return a verb transform with a table of forms. Raise DataError for other kinds."""
     if transform.kind != "verb" or not isinstance(transform, WordTransform):
-        raise DataError(f"A {transform.kind} transform has no forms. Expected a verb transform.")
+        raise DataError(
+            f"A {transform.kind} transform cannot have a table of forms. Expected a verb transform."
+        )
     return replace(transform, forms=forms)
 
 

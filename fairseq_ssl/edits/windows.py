@@ -19,11 +19,11 @@ class WindowBatch:
     """
 
     text: Spans
-    """Ids of each window, with <s>."""
+    """Ids of each window, beginning with <s>."""
     begins: Ids
-    """First position to use, [windows]. It is 0, the position of <s>, only in a first window."""
+    """[windows], first position to use. It is 0, for <s>, only in the first window of a sentence."""
     ends: Ids
-    """Position after the last position to use, [windows]."""
+    """[windows], position after the last position to use."""
 
     @property
     def counts(self) -> Ids:
@@ -36,7 +36,7 @@ class WindowBatch:
 
     @cached_property
     def used_positions(self) -> Ids | None:
-        """Indices, in the concatenated windows, of the positions to use, or None for all."""
+        """Indices of the positions to use in the concatenated windows, or None to use them all."""
         if int(self.counts.sum()) == len(self.text.ids):
             return None
         counts = self.counts
@@ -54,7 +54,7 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of equal length. A token's edit is from the window in which it is most central."""
+    """Windows of equal size. A token's edit is taken from the window where it is most central."""
 
     size: int
     """Number of tokens in a window, without <s> and </s>."""
@@ -65,7 +65,7 @@ class Windows:
     def of_model(cls, positions: int) -> Windows:
         """Build windows for a model with `positions` positions, including <s> and </s>.
 
-        A quarter of a window overlaps with the next one.
+        Consecutive windows share a quarter of their tokens.
         """
         size = positions - 2
         if size < 1:
@@ -76,12 +76,12 @@ class Windows:
         return cls(size, size // 4)
 
     def split(self, text: Spans, subwords: Ids | None = None) -> WindowBatch:
-        """Split sentences, each with <s>, into windows.
+        """Split sentences into windows.
 
         Args:
-            text: sentences.
+            text: sentences, each beginning with <s>.
             subwords: number of subwords of each token in `text`, for models that read subwords.
-                Window and overlap sizes are then in subwords.
+                The sizes of windows and overlaps are then in subwords.
         """
         tokens = text.lengths - 1
         sizes = (

@@ -1,6 +1,6 @@
 """Translation, correction and scoring with trained models, for lists of lines and for files.
 
-fairseq needs the tasks and architectures of its models: call `fairseq_ssl.register` first.
+Call `fairseq_ssl.register` first, so that fairseq knows the tasks and architectures of the models.
 
 >>> import fairseq_ssl
 >>> from fairseq_ssl.inference import back_translate, load_model
@@ -10,7 +10,7 @@ fairseq needs the tasks and architectures of its models: call `fairseq_ssl.regis
 ['a small test']
 
 `TextClassifierPipeline` classifies texts and shows the words on which each label depends.
-`Corrector` corrects raw text with an edit tagger, `correct_file` a text of any size.
+`Corrector` corrects raw text with an edit tagger, and `correct_file` corrects a text of any size.
 `back_translate_file` translates a text on all cores, GPUs or machines. `score_nbest_file` adds the
 scores of a model to an n-best list, as features for `fairseq_ssl.rerank`.
 """
@@ -46,7 +46,7 @@ MODULES = {
     "scoring": ("ScoringConfig",),
     "translation": ("DecodingConfig",),
 }
-"""Public names by module. Modules are imported on use, since some import numpy."""
+"""Public names by module. Modules are imported on first use, because some import numpy."""
 
 __all__ = [name for names in MODULES.values() for name in names]
 __getattr__ = lazy_names(__name__, MODULES)

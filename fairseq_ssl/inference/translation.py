@@ -15,19 +15,19 @@ from fairseq_ssl.options import check, option
 MAX_SOURCE_TOKENS = 10_000
 MAX_SEED = 2**32 - 1
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
-"""Data types of CTranslate2."""
+"""Data types that CTranslate2 supports."""
 MAX_POWER = 30
-"""Max decimal exponent of length ** lenpen, by which fairseq divides scores in single precision."""
+"""Max decimal exponent of length ** lenpen, the float32 divisor of scores in fairseq."""
 NEEDED = {
     "sampling_topk": "sampling",
     "fluency_boost_data": "fluency_boost_lm",
 }
-"""Options of `DecodingConfig` without effect unless a second option is set."""
+"""Options of `DecodingConfig` that have no effect unless another option is set."""
 
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """A translation model and its search options, in the names of fairseq-generate.
+    """A translation model and its search options, named as in fairseq-generate.
 
     >>> DecodingConfig(("model.pt",), beam=2, nbest=3)
     Traceback (most recent call last):
@@ -37,8 +37,8 @@ class DecodingConfig:
 
     model: tuple[str | Path, ...] = option(
         MISSING,
-        "translation model, several for an ensemble; for ctranslate2 a checkpoint, which is "
-        "converted once to a folder next to it, or the folder of a CTranslate2 model",
+        "translation model, or several for an ensemble; for ctranslate2, a CTranslate2 model "
+        "folder, or a checkpoint, which is converted once to a folder next to it",
         metavar="CHECKPOINT",
         nargs="+",
     )
@@ -49,24 +49,24 @@ class DecodingConfig:
     target_lang: str | None = None
     beam: int = option(6, "beam size", low=1)
     lenpen: float = option(1.0, "length penalty", low=-MAX_PENALTY, high=MAX_PENALTY)
-    nbest: int = option(1, "hypotheses for each line", low=1)
-    sampling: bool = option(False, "sample each token instead of a beam search")
+    nbest: int = option(1, "number of hypotheses per line", low=1)
+    sampling: bool = option(False, "sample tokens instead of using beam search")
     sampling_topk: int = option(
-        0, "for sampling: draw from the N most probable tokens, from all if 0", low=0
+        0, "number of most probable tokens to sample from; 0 samples from all tokens", low=0
     )
     max_source_tokens: int = option(
         250,
-        "max source length in tokens; longer lines have empty translations",
+        "max source length in tokens; longer lines get empty translations",
         low=1,
         high=MAX_SOURCE_TOKENS,
     )
     max_len_b: int = option(250, "max length of a translation in tokens", low=1)
-    seed: int = option(1, "random seed of sampling and noise", low=0, high=MAX_SEED)
+    seed: int = option(1, "random seed for sampling and noisy beam search", low=0, high=MAX_SEED)
     max_tokens: int = 2000
-    """Maximum number of source tokens of a batch, including padding."""
+    """Maximum number of source tokens per batch, including padding."""
     noisy_beam_beta: float = option(
         0.0,
-        "noise strength of the noisy beam search, beta_random in the thesis, which uses 6; for "
+        "noise strength of noisy beam search (beta_random in Kiyono, 2022, who uses 6); only for "
         "the engine fairseq",
         low=0,
         high=1000,
@@ -74,8 +74,8 @@ class DecodingConfig:
     )
     fluency_boost_lm: str | Path | None = option(
         None,
-        "for the engine fairseq: language model for fluency boost; keep only hypotheses that are "
-        "less fluent than the source line by a factor of 1.05 or more",
+        "language model for fluency boost, which keeps only hypotheses that are less fluent than "
+        "the source line by a factor of 1.05 or more; only for the engine fairseq",
         metavar="CHECKPOINT",
     )
     fluency_boost_data: str | Path | None = option(
@@ -83,20 +83,20 @@ class DecodingConfig:
     )
     fairseq_options: tuple[str, ...] = option(
         (),
-        "for the engine fairseq: additional options of fairseq-generate, in quotes",
+        "further fairseq-interactive options, in quotes; only for the engine fairseq",
         parse=shlex.split,
         metavar="'...'",
     )
     compute_type: str = option(
         "float32",
-        "data type of the computation: int8 for CPUs, float16 or int8_float16 for GPUs; float32 or "
-        "float16 for the engine fairseq",
+        "data type of the computation, such as int8 on a CPU, or float16 or int8_float16 on a GPU; "
+        "the engine fairseq supports only float32 and float16",
         choices=QUANTIZATIONS,
     )
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or for the engine ``fairseq`` also ``cuda:1``."""
     threads: int | None = None
-    """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
+    """Number of CPU threads per process (default: 1 in worker processes, else torch's setting)."""
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "fluency_boost_lm", "fluency_boost_data"], ["model"])
@@ -108,8 +108,9 @@ class DecodingConfig:
         check(self)
         if abs(self.lenpen) * math.log10(self.max_len_b + 1) > MAX_POWER:
             raise UsageError(
-                f"`lenpen` is {self.lenpen}, too far from 0 for translations of {self.max_len_b} "
-                "tokens, `max_len_b`. Their scores would exceed the range of floats."
+                f"`lenpen` is {self.lenpen}, too far from 0 for translations of up to "
+                f"{self.max_len_b} tokens. Scores would exceed the range of floats. Choose a "
+                "`lenpen` closer to 0, or decrease `max_len_b`."
             )
         if self.fluency_boost_lm and not self.fluency_boost_data:
             raise UsageError(

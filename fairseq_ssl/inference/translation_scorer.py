@@ -1,4 +1,4 @@
-"""Scores of translations by forced decoding with translation models."""
+"""Scoring of translations by forced decoding with translation models."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class TranslationScorer:
                     encoded = model.encoder.reorder_encoder_out(encoded, source_rows)
                 output = model.decoder(previous, encoder_out=encoded)
                 scores = model.get_normalized_probs(output, True, {"target": target})
-                # The columns of a model that copies are not the ids of the data.
+                # The output columns of a copying model are not the ids of the data.
                 columns = model.get_targets({"target": target}, output)
                 by_model.append(scores.gather(-1, columns[..., None])[..., 0].float())
             tokens = self.loaded.average(by_model)

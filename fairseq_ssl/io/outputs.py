@@ -278,10 +278,7 @@ def build_once(
 
 
 PAUSE = 5.0
-"""Min time in seconds between two saves of the state.
-
-A killed run loses the work that it did after the last save.
-"""
+"""Min time in seconds between two saves. A killed run loses the work after the last save."""
 
 
 class ResumableFiles:

@@ -189,7 +189,7 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
 
 
 PartResults = Callable[[int, Any], Iterator[BlockResult]]
-"""Picklable function that yields the results of the blocks of a part, given its index and span.
+"""Picklable function that gets the index and the span of a part, and yields its block results.
 
 In other stages, it gets the index and an item of the stage.
 """

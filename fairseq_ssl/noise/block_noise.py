@@ -1,4 +1,4 @@
-"""Noise specifications (``direct:keep=0.2``), and noise for blocks of a text file as bytes."""
+"""Noise specifications such as ``direct:keep=0.2``, and noise for the blocks of a text file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOISES: dict[str, type[Any]] = {
 WITHIN_WORDS = tuple(
     kind for kind, noise in NOISES.items() if "table" in noise.__dataclass_fields__
 )
-"""Noises that read and write words in a `WordTable`. Other noises need only ids."""
+"""Noises that need the spelling of words, from a `WordTable`. Other noises only need word ids."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,12 @@ class NoiseSpec:
 
 
 def parse_noise(words: str) -> list[NoiseSpec]:
-    """Parse a noise chain ``kind:option=value:...,kind,...``. Return one `NoiseSpec` per noise."""
+    """Parse a chain of noises such as ``direct:keep=0.2,characters`` into one spec per noise."""
     return [NoiseSpec(*specs.parse_spec("noise", NOISES, word)) for word in words.split(",")]
 
 
 def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
-    """Create the noise function for a chain.
+    """Create the noise function for a chain of noise specifications.
 
     Each noise receives the `resources` that have the names of its fields.
     """
@@ -84,29 +84,29 @@ def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noi
 
 
 def describe_noises() -> str:
-    """List all noises and their options, for a help text."""
+    """Return a text that lists all noises and their options, for the help of a command."""
     return specs.describe_registry(NOISES)
 
 
 MAX_TOKENS = 10_000
-"""Max tokens per line."""
+"""Maximum number of tokens per line."""
 
 
 @dataclass(frozen=True)
 class CorpusNoise:
     """Picklable function that adds noise to a block of lines.
 
-    The random numbers of a line are seeded with `seed`, the block number and the line's position in
-    the block.
+    The random numbers of a line are seeded with `seed`, the block number, and the index of the line
+    in the block.
     """
 
     noise: Noise
     table: WordTable
-    """Words in the block, and words that the noise can insert."""
+    """Words that the noise can insert, and words of the current block."""
     seed: int
 
     def __call__(self, block: Block) -> BlockResult:
-        """Add noise to the lines of a block. Raise DataError for a line that cannot be noised."""
+        """Return the noisy lines of a block. Raise DataError if `line_problem` rejects a line."""
         split = split_words(block.data[0], MAX_TOKENS)
         if split is None:
             raise _line_error(block)
@@ -125,25 +125,25 @@ def _line_error(block: Block) -> DataError:
     for index, line in enumerate(block.lines()):
         if problem := line_problem(line):
             return DataError(
-                f"{block.place(index)} {problem}. Fix the line, or drop such lines first, for "
+                f"{block.place(index)} {problem}. Fix the line, or remove such lines first, for "
                 "example with fairseq-ssl filter."
             )
     raise AssertionError
 
 
 def line_problem(line: str) -> str:
-    """Return a reason, such as ``is blank``, if a line cannot be noised, or an empty string."""
+    """Return the problem of an invalid line, such as ``is blank``. It is empty for a valid line."""
     if not line or line.isspace():
         return "is blank"
     if "\0" in line:
         return "contains a NUL character"
     if len(line) > 2 * MAX_TOKENS and len(line.split()) > MAX_TOKENS:
-        return f"has {len(line.split())} tokens. The maximum is {MAX_TOKENS}"
+        return f"contains {len(line.split())} tokens. The maximum is {MAX_TOKENS}"
     return ""
 
 
 def count_words(span: Span) -> Counter[str]:
-    """Count the whitespace-separated words in a span."""
+    """Count the whitespace-separated words in a span of a text."""
     counts: Counter[str] = Counter()
     for block in span_blocks(span):
         counts.update(count_line_words(block.data[0].decode("utf-8", "replace").split("\n")))

@@ -1,4 +1,4 @@
-"""Word tables: the words of a text as bytes in one buffer, with ids."""
+"""Word tables that map ids to words, with all words in one byte buffer."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fairseq_ssl.noise.batch import TokenBatch, Tokens
 NEWLINE, SPACE = 10, 32
 WIDE_SPACES = tuple(space.encode() for space in "\x85\xa0\u1680\u205f\u3000")
 GENERAL_SPACES = re.compile(rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]")
-"""U+2000 to U+200A, U+2028, U+2029 and U+202F, but not the quotation marks and dashes nearby."""
+"""Regular expression for U+2000 to U+200A, U+2028, U+2029 and U+202F in UTF-8."""
 
 
 @dataclass(frozen=True)
 class ByteWords:
     """A table of words, stored in one byte buffer.
 
-    The word with id n consists of the `sizes[n]` bytes from `starts[n]` in `buffer`. Each word is
-    followed by a space.
+    The word with id n is stored in `buffer[starts[n] : starts[n] + sizes[n]]`. The byte after each
+    word is a space.
     """
 
     buffer: NDArray[np.uint8]
@@ -41,9 +41,10 @@ class ByteWords:
         return cls(buffer, np.cumsum(sizes + 1) - sizes - 1, sizes)
 
     def and_those_of(self, other: ByteWords) -> ByteWords:
-        """Return this table with the words of `other` appended. Their ids follow the ids here.
+        """Return a table that contains the words of this table, then the words of `other`.
 
-        The next call overwrites the appended words.
+        The returned table shares memory with this table. The next call overwrites the words of
+        `other` in it.
         """
         return ByteWords(
             self._extended("buffer", other.buffer),
@@ -52,7 +53,7 @@ class ByteWords:
         )
 
     def _extended(self, name: str, more: NDArray[Any]) -> NDArray[Any]:
-        """Return an array of this table with `more` appended. The table is copied only once."""
+        """Return the array `name` followed by `more`, in a buffer that later calls reuse."""
         own, array = getattr(self, name), self._extended_arrays.get(name)
         total = len(own) + len(more)
         if array is None or len(array) < total:
@@ -79,7 +80,7 @@ class ByteWords:
         return [data[start:end].decode() for start, end in spans]
 
     def same(self, first: Tokens, second: Tokens) -> NDArray[np.bool_]:
-        """Compare two arrays of ids elementwise: True where both are the same word."""
+        """Compare two arrays of ids elementwise. The result is True where the words are equal."""
         same: NDArray[np.bool_] = first == second
         # Compare sizes and first bytes, then all bytes of the few remaining pairs.
         alike = np.flatnonzero(~same)
@@ -94,14 +95,14 @@ class ByteWords:
         return same
 
     def to_bytes(self, block: TokenBatch) -> bytes:
-        """Return the text of a batch. Spaces separate words, and newlines separate lines."""
+        """Return a batch as UTF-8 text: words separated by spaces, lines ended by newlines."""
         sizes = self.sizes.take(block.tokens) + 1
         text = self._bytes(block.tokens, sizes)
         text[np.cumsum(sizes)[block.ends - 1] - 1] = NEWLINE
         return text.tobytes()
 
     def _bytes(self, words: Tokens, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Concatenate the first `sizes[i]` bytes of each word `words[i]`.
+        """Return the concatenated bytes of words: `sizes[i]` bytes from the start of `words[i]`.
 
         All sizes must be 1 or more.
         """
@@ -115,25 +116,25 @@ class ByteWords:
 
 
 class WordTable:
-    """The words that a noise can insert, followed by the words of a text."""
+    """A mutable table of the words that a noise can insert and the words of the current text."""
 
     def __init__(self, inserted: Sequence[str] = ()) -> None:
-        """Create a table in which the ids of `inserted` are their indices."""
+        """Create a table in which the id of each word to insert is its index in `inserted`."""
         self.words = self._inserted = ByteWords.of(inserted)
 
     def start(self, own: ByteWords, lengths: NDArray[np.int64]) -> TokenBatch:
-        """Replace the text's words with the words `own`, which form lines of `lengths[i]` words."""
+        """Replace the current text with the words `own`, in lines of `lengths[i]` words."""
         self.words = self._inserted
         return TokenBatch(self._extend(own), lengths)
 
     def start_lines(self, lines: Iterable[str]) -> TokenBatch:
-        """Replace the text's words with the whitespace-separated words of `lines`."""
+        """Replace the current text with the whitespace-separated words of `lines`."""
         words = list(map(str.split, lines))
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         return self.start(ByteWords.of(list(chain.from_iterable(words))), lengths)
 
     def add(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Add words to the text's words. Return their ids."""
+        """Add words to the current text. Return their ids."""
         return self._extend(ByteWords.of(words))
 
     def strings(self, words: Tokens) -> list[str]:
@@ -153,9 +154,9 @@ class WordTable:
 
 
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
-    """Split lines into words, like `str.split`. Return the words and the word count of each line.
+    """Split lines into words, as in `str.split`. Return the words and the word count of each line.
 
-    Return None if there is a blank line, a line with more than `most` words, NUL or invalid UTF-8.
+    Return None if there is a blank line, a line of more than `most` words, NUL or invalid UTF-8.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -190,7 +191,7 @@ def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] |
 
 
 def _with_ascii_spaces(data: bytes) -> bytes:
-    """Replace each non-ASCII space in UTF-8 text with a space."""
+    """Replace each non-ASCII whitespace character in UTF-8 text with a space."""
     for space in WIDE_SPACES:
         data = data.replace(space, b" ")
     return GENERAL_SPACES.sub(b" ", data) if b"\xe2\x80" in data else data

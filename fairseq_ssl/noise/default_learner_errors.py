@@ -27,7 +27,7 @@ ADDED = """
 20 because but or if when what : ; - much many such other own
 10 only even most too then now just both over
 """
-"""Words that learners add. Each line contains a count and the words with this count."""
+"""Words that learners add. Each line contains a count, then the words with this count."""
 
 OMITTED = """
 1400 the
@@ -46,7 +46,7 @@ OMITTED = """
 20 or but if any into then should could than your its ?
 10 because being these those most only while own time people " ' !
 """
-"""Words that learners omit. Each line contains a count and the words with this count."""
+"""Words that learners omit. Each line contains a count, then the words with this count."""
 
 REPLACED = """
 the a 60 this 20 an 10 their 10 these 5 that 5 our 3 its 3
@@ -147,7 +147,8 @@ everyday every 5
 ; , 20
 : , 10 ; 5
 """
-"""Words, with counts, that learners write instead of the first word in the line."""
+"""Words that learners replace. Each line contains a correct word, then the words that learners
+write instead, each followed by its count."""
 
 
 def _parse_counts(text: str) -> dict[str, int]:

@@ -25,10 +25,10 @@ from fairseq_ssl.noise.batch import (
 from fairseq_ssl.options import check, option
 
 MAX_SHIFT = 1_000_000
-"""Max distance or standard deviation of shifts when words are shuffled. `sort_by_position` adds
-shifts to 64-bit integers."""
+"""Maximum of the options `sigma` and `distance`, so that the 64-bit integers in `sort_by_position`
+do not overflow."""
 STEPS = 2
-"""Number of linear search steps after a lookup in the guide table, before a binary search."""
+"""Number of linear search steps after the lookup in the guide table and before binary search."""
 
 
 @dataclass(frozen=True)
@@ -36,31 +36,33 @@ class Unigrams:
     """Unigram distribution: the probability of a word is its count divided by the total count."""
 
     up_to: NDArray[np.int64]
-    """Cumulative counts, inclusive."""
+    """Cumulative counts: entry i is the sum of the counts of words 0 to i, [words]."""
     ids: Tokens | None = None
-    """Word ids (default: 0, 1, ...)."""
+    """Id of each word, [words] (default: the index of the word)."""
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> tuple[list[str], Unigrams]:
         """Return the words with counts above 0 in alphabetical order, and their distribution."""
         kept = sorted((word, count) for word, count in counts.items() if count > 0)
         if not kept:
-            raise DataError("The word counts contain no count above 0. Expected a word to sample.")
+            raise DataError(
+                "The word counts contain no count above 0. Expected at least one word to sample."
+            )
         return [word for word, _ in kept], cls(np.cumsum([count for _, count in kept]))
 
     @cached_property
     def _ends(self) -> NDArray[np.float64]:
-        """Cumulative counts. The last one is infinity, so that rounding cannot exceed it."""
+        """Cumulative counts as floats, with infinity as the last entry because of rounding."""
         return np.append(self.up_to[:-1].astype(np.float64), np.inf)
 
     @cached_property
     def _guide(self) -> NDArray[np.int32]:
-        """Guide table: the word index at the start of each of 4 n equal intervals of [0, 1]."""
+        """Guide table: for n words, the index of the word at each multiple of 1/(4 n) in [0, 1]."""
         steps = np.linspace(0, self.up_to[-1], 4 * len(self.up_to) + 1)
         return np.searchsorted(self._ends, steps, side="right").astype(np.int32)
 
     def at(self, uniform: NDArray[np.float64]) -> Tokens:
-        """Map uniform numbers in [0, 1) to word ids with inverse transform sampling."""
+        """Map uniform random numbers in [0, 1) to word ids with inverse transform sampling."""
         target = uniform * self.up_to[-1]
         at = self._guide.take((uniform * (len(self._guide) - 1)).astype(np.int64)).astype(np.int64)
         for _ in range(STEPS):
@@ -74,8 +76,8 @@ class Unigrams:
 class DirectNoise:
     """Keep, mask or delete each token, or insert a random word after it.
 
-    The probability of deletion, and of insertion, is (1 - `keep` - `mask`) / 2. A line whose tokens
-    would all be deleted keeps a random token.
+    This is algorithm 2 of Kiyono (2022), except that a line whose tokens would all be deleted keeps
+    a random token. Deletion and insertion each have the probability (1 - `keep` - `mask`) / 2.
     """
 
     unigrams: Unigrams
@@ -92,7 +94,7 @@ class DirectNoise:
             raise UsageError(f"`keep` + `mask` is {self.keep + self.mask:g}. Expected 1 or less.")
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return a noisy line (X) for each clean line (Y), as in the paper's algorithm 2."""
+        """Return a noisy line for each clean line (X and Y in the algorithm)."""
         half = (1 - self.keep - self.mask) / 2
         drawn = draws.tokens(clean)
         inserted = drawn >= self.keep + self.mask + half
@@ -114,34 +116,39 @@ SHUFFLE, DELETE, REPLACE = range(3)
 class ShuffleNoise:
     """Shuffle words locally, delete words and replace words, in random order for each line.
 
-    The fractions of deleted and of replaced words are drawn for each line from a Beta distribution
-    with mean `mean` and standard deviation `std`. To shuffle a line, its words are sorted by
+    The probabilities of deletion and replacement are drawn for each line from a Beta distribution
+    with mean `mean` and standard deviation `std`. A line is shuffled by sorting its words by
     position + N(0, `sigma`).
     """
 
     unigrams: Unigrams
-    mean: float = option(0.15, "mean fraction of deleted and of replaced words", low=0, high=1)
-    std: float = option(0.03, "standard deviation of both fractions", low=0, high=0.5)
+    mean: float = option(
+        0.15, "mean probability of deletion, and of replacement, of a word", low=0, high=1
+    )
+    std: float = option(0.03, "standard deviation of both probabilities", low=0, high=0.5)
     sigma: float = option(
-        0.5, "standard deviation of the position shifts; 0: no shuffling", low=0, high=MAX_SHIFT
+        0.5, "standard deviation of position shifts; 0 disables shuffling", low=0, high=MAX_SHIFT
     )
 
     def __post_init__(self) -> None:
         check(self)
         if not 0 < self.std**2 < self.mean * (1 - self.mean):
             raise UsageError(
-                f"No Beta distribution has `mean` {self.mean} and `std` {self.std}. "
-                "Expected a standard deviation above 0 whose square is below mean (1 - mean)."
+                f"There is no Beta distribution with `mean` {self.mean} and `std` {self.std}. "
+                "Expected a `std` above 0 and below the square root of mean (1 - mean)."
             )
 
     @cached_property
     def alpha_and_beta(self) -> tuple[float, float]:
-        """Parameters a and b: mean = a / (a + b), variance = ab / ((a + b)^2 (a + b + 1))."""
+        """Parameters a and b of the Beta distribution with mean `mean` and variance `std`^2.
+
+        The mean is a / (a + b). The variance is ab / ((a + b)^2 (a + b + 1)).
+        """
         total = self.mean * (1 - self.mean) / self.std**2 - 1
         return self.mean * total, (1 - self.mean) * total
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply the three operations to each line in random order."""
+        """Apply the three operations to each line, in random order."""
         order = np.argsort([draws.lines() for _ in range(3)], axis=0)
         noisy = unchanged(clean)
         for step in range(3):
@@ -150,7 +157,7 @@ class ShuffleNoise:
 
     @cached_property
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Table for sampling from the Beta distribution: cumulative probabilities and fractions."""
+        """Cumulative distribution function of the Beta distribution: its values and arguments."""
         alpha, beta = self.alpha_and_beta
         reach = 30 * self.std
         if min(alpha, beta) < 1:  # the tail reaches a few times 1 / (alpha + beta)
@@ -192,8 +199,8 @@ class ShuffleNoise:
 class NegativeExampleNoise:
     """Delete words, replace words with random words, and shuffle the remaining words locally.
 
-    Noisy lines are negative examples for a classifier. Therefore, if no word in a line is deleted
-    or replaced, a random word is replaced.
+    The noisy lines are negative examples for a classifier. Therefore, a random word is replaced in
+    each line in which no word is deleted or replaced.
     """
 
     unigrams: Unigrams
@@ -202,7 +209,10 @@ class NegativeExampleNoise:
         0.1, "probability that a word is replaced; delete + replace: at most 1", low=0, high=1
     )
     distance: float = option(
-        3.0, "max distance that a word moves; 1 or less: no shuffling", low=0, high=MAX_SHIFT
+        3.0,
+        "upper bound of the shuffle distance in words, exclusive; 1 or less disables shuffling",
+        low=0,
+        high=MAX_SHIFT,
     )
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Forms of English verbs and nouns, from lemminflect."""
+"""Inflected forms of English verbs and nouns, with lemminflect."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PURPOSE = "Changing verbs and nouns"
 
 
 class Inflection:
-    """Forms of verbs and nouns. Only words that consist of letters have forms, so "'s" has none.
+    """Inflected forms of verbs and nouns, with the case of the input word.
 
-    Every word that can be a verb is treated as a verb ("people", "well"), and every word that can
-    be a noun is treated as a noun. The forms have the same letter case as the word.
+    A word is treated as a verb if it can be one, such as "people" or "well", and as a noun if it
+    can be one. Words with characters that are not letters, such as "'s", do not have forms.
     """
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class Inflection:
         self._lemmas_of, self._forms_of = package.getAllLemmas, package.getAllInflections
 
     def is_word(self, word: str) -> bool:
-        """Return True if a lowercase word is in lemminflect's dictionary."""
+        """Return True if lemminflect's dictionary contains the lowercase word."""
         return bool(self._lemmas_of(word))
 
     def verb_forms(self, word: str) -> list[str]:
-        """Return the other forms of all verbs with the form `word`, in alphabetical order."""
+        """Return the other forms of each verb with the form `word`, in alphabetical order."""
         forms_of_word = {
             form
             for inflections in self._inflections(word, ("VERB", "AUX"))
@@ -41,9 +41,10 @@ class Inflection:
         return [match_case(word, form) for form in sorted(forms_of_word - {word.lower()})]
 
     def verb(self, word: str, tag: str, source: str | None = None) -> str | None:
-        """Return the verb form with a Penn Treebank tag, or None if no different form exists.
+        """Return the form of a verb for a Penn Treebank tag, or None.
 
-        If `word` is a form of two verbs, such as "saw", the first verb in lemminflect is used.
+        None means that the verb has no form with this tag that differs from `word`. If `word` is a
+        form of several verbs, such as "saw", the first verb in lemminflect's order is used.
 
         Args:
             word: a form of the verb
@@ -53,11 +54,11 @@ class Inflection:
         return self._form(word, ("AUX", "VERB"), tag, source)
 
     def plural(self, word: str) -> str | None:
-        """Return the plural of a noun, or None if no different form exists."""
+        """Return the plural of a noun, or None if no plural differs from `word`."""
         return self._form(word, ("NOUN",), "NNS")
 
     def singular(self, word: str) -> str | None:
-        """Return the singular of a noun, or None if no different form exists."""
+        """Return the singular of a noun, or None if no singular differs from `word`."""
         return self._form(word, ("NOUN",), "NN")
 
     def _form(
@@ -73,19 +74,22 @@ class Inflection:
         return None
 
     def _inflections(self, word: str, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Return the forms, by tag, of each lemma with the form `word`."""
+        """Return the forms by tag for each lemma of `word`."""
         return _find_inflections(self._lemmas_of, self._forms_of, word, kinds)
 
 
 inflection = lru_cache(maxsize=1)(Inflection)
-"""Function that returns the `Inflection` of this process."""
+"""Function that returns the process-wide `Inflection`, which is created by the first call."""
 
 
 @lru_cache(maxsize=64)
 def _find_inflections(
     lemmas_of: Callable[..., Any], forms_of: Callable[..., Any], word: str, kinds: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Return the forms of a word. They are cached, because lemminflect copies them for each tag."""
+    """Return the forms by tag for each lemma of a word.
+
+    lemminflect copies the forms in each call, so they are cached for lookups with other tags.
+    """
     if not word.isalpha():
         return []
     lemmas = lemmas_of(word.lower())
@@ -94,7 +98,7 @@ def _find_inflections(
 
 @contextmanager
 def _without_spacy() -> Iterator[None]:
-    """Hide spaCy from lemminflect, because importing it imports torch, which takes seconds."""
+    """Hide spaCy from lemminflect. Importing spaCy also imports torch, which takes seconds."""
     sys.meta_path.insert(0, _NoSpacy)
     try:
         yield

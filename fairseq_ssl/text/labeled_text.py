@@ -19,13 +19,14 @@ from fairseq_ssl.options import check, option
 Segmenter = Callable[[str], list[str]]
 
 JOINERS = "\u200c\u200d"
-"""Invisible characters within words, for example in Persian."""
+"""Zero-width characters within words, for example in Persian."""
 HELD_OUT = ("valid", "test")
 REJECT, DROP, KEEP = "reject", "drop", "keep"
-FORMAT = "with a label, a tab and a text on each line; .gz or .zst by suffix"
+COMPRESSED = ".gz and .zst files are decompressed"
+FORMAT = f"with a label, a tab and a text on each line; {COMPRESSED}"
 SELECTED = (
-    "to hold out from the labeled texts, selected by a hash of the text: a number of texts, 1 or "
-    "more, or a fraction between 0 and 1"
+    "number (1 or more) or fraction (below 1) of labeled texts, selected by a hash of the text, "
+    "for the"
 )
 
 
@@ -42,52 +43,52 @@ class PreparationConfig:
     """Texts, splits and tokenization for the data folder of a text classifier."""
 
     labeled: Path
-    """Training texts, with a label, a tab and a text on each line."""
+    """File of the training texts, with a label, a tab and a text on each line."""
     unlabeled: tuple[Path, ...] = option(
-        (), "unlabeled texts, one per line; .gz or .zst by suffix", usual="none", nargs="+"
+        (), f"files of unlabeled texts, one per line; {COMPRESSED}", usual="none", nargs="+"
     )
     extra_unlabeled: tuple[Path, ...] = option(
         (),
-        "additional unlabeled texts for imitators, excluded from the vocabularies and the language "
-        "model data; .gz or .zst by suffix",
+        "files of additional unlabeled texts for imitators, excluded from the vocabularies and "
+        f"from the language model data; {COMPRESSED}",
         usual="none",
         nargs="+",
     )
-    valid: Path | None = option(None, f"validation set, {FORMAT}")
-    valid_size: float | None = option(None, f"validation set size {SELECTED}", metavar="SIZE")
-    test: Path | None = option(None, f"test set, {FORMAT}")
-    test_size: float | None = option(None, f"test set size {SELECTED}", metavar="SIZE")
+    valid: Path | None = option(None, f"file of the validation texts, {FORMAT}")
+    valid_size: float | None = option(None, f"{SELECTED} validation set", metavar="SIZE")
+    test: Path | None = option(None, f"file of the test texts, {FORMAT}")
+    test_size: float | None = option(None, f"{SELECTED} test set", metavar="SIZE")
     train_lines: int | None = option(
         None,
-        "number of labeled texts that keep their labels, selected by the same hash; the other "
-        "texts become unlabeled",
+        "number of training texts that keep their label, selected by the same hash; the other "
+        "training texts become unlabeled",
         low=1,
         usual="all",
     )
     tokenizer: str = option(
         "words",
-        "tokenizer for the expert; words: sequences of letters and digits, and single punctuation "
-        "marks; spaces: split at spaces; bert:FOLDER: tokenizer of a BERT or RoBERTa model, for "
-        "the architecture bert_classifier",
+        "tokenizer for the expert; words: split into words and punctuation marks; spaces: split "
+        "at spaces; bert:FOLDER: tokenizer of a BERT or RoBERTa model, for the architecture "
+        "bert_classifier",
         metavar="NAME",
     )
-    lower: bool = option(False, "lowercase the text of both views")
+    lower: bool = option(False, "lowercase the text, for the expert and for the imitators")
     min_count: int | None = option(
         None,
-        "min count of a word in labeled and unlabeled texts",
+        "min count of a word of the vocabulary in the training and unlabeled texts",
         low=1,
-        usual="2, or 1 with bert:",
+        usual="2; 1 with bert:FOLDER",
     )
     subword_vocab_size: int = option(
         20_000,
-        "vocabulary size of the imitators' sentencepiece BPE model, which is trained on training "
-        "and unlabeled texts",
+        "vocabulary size of the sentencepiece BPE model for the imitators, which is trained on the "
+        "training and unlabeled texts",
         low=1,
     )
     train_test_overlap: str = option(
         REJECT,
-        "treatment of unlabeled or training texts that are also in the validation or test set, "
-        "ignoring case, spaces and punctuation",
+        "treatment of unlabeled or training texts that are also validation or test texts, ignoring "
+        "case, spaces and punctuation",
         choices=(REJECT, DROP, KEEP),
     )
 
@@ -106,18 +107,18 @@ class PreparationConfig:
                 )
             if getattr(self, name):
                 raise UsageError(
-                    f"`{name}` and `{name}_size` both select the {name} texts. Set one of them."
+                    f"`{name}` and `{name}_size` both select the {name} set. Set only one of them."
                 )
             fractions += size if size < 1 else 0
         if fractions >= 1:
             raise UsageError(
-                "`valid_size` and `test_size` leave no training texts. Expected a sum of fractions "
-                "below 1."
+                "`valid_size` and `test_size` leave no training texts. Expected fractions with a "
+                "sum below 1."
             )
 
     @property
     def minimum(self) -> int:
-        """`min_count`, or its default for the tokenizer."""
+        """Minimum word count: `min_count`, or the default for the tokenizer."""
         default = 1 if self.tokenizer.startswith("bert:") else 2
         return default if self.min_count is None else self.min_count
 
@@ -130,16 +131,16 @@ def read_labeled_text(path: Path) -> Iterator[LabeledText]:
         if not tab or not label or label.split() != [label]:
             raise DataError(
                 f"{path}:{number} is {line[:80]!r}; expected a label, a tab and a text. Labels "
-                "cannot have spaces."
+                "cannot contain spaces."
             )
         yield LabeledText(label, text.strip())
 
 
 def normalized(text: str) -> str:
-    """Return the words of a text in a form that is the same for duplicates.
+    """Return the words of a text in a normalized form, which is equal for duplicates.
 
     Case, spaces, punctuation and Unicode compatibility variants, such as full-width letters, are
-    ignored. A text without words keeps its other characters.
+    ignored. If a text contains no words, its other characters are returned.
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
     letters, _ = _letters_and_marks(plain)
@@ -152,15 +153,15 @@ def duplicate_key(text: str) -> bytes:
 
 
 def is_in_fraction(text: str, fraction: float) -> bool:
-    """Return True if a text is in a random fraction (0 to 1) of all texts, selected by hash.
+    """Return True if a text is among the `fraction` of all texts with the lowest hashes.
 
-    Duplicates are selected together. Smaller fractions are subsets of larger fractions.
+    Duplicates get the same result. A smaller fraction, 0 to 1, selects a subset of a larger one.
     """
     return _hash_number(text) < fraction * 2**64
 
 
 def fraction_below(text: str) -> float:
-    """Return the expected fraction of texts (0 to 1) whose hash is lower than a text's hash."""
+    """Return the expected fraction of texts, 0 to 1, whose hash is lower than that of `text`."""
     return _hash_number(text) / 2**64
 
 
@@ -171,10 +172,10 @@ def _hash_number(text: str) -> int:
 def take_balanced(
     texts: Sequence[LabeledText], count: int
 ) -> tuple[list[LabeledText], list[LabeledText]]:
-    """Split texts into `count` or fewer texts, selected by hash, and the other texts.
+    """Return up to `count` texts, selected by hash, and the remaining texts.
 
     Both lists keep the order of the texts. Duplicates are selected together. A group of duplicates
-    is skipped if it would exceed `count`.
+    is skipped if selecting it would exceed `count`.
     """
     groups = Counter(duplicate_key(example.text) for example in texts)
     selected: set[bytes] = set()
@@ -191,15 +192,15 @@ def take_balanced(
 
 
 def segment_words(text: str) -> list[str]:
-    """Segment a text into words and punctuation marks. Apostrophes within words do not split."""
+    """Segment a text into words and punctuation marks. Words are not split at apostrophes."""
     letters, marks = _letters_and_marks(text)
     return re.findall(rf"{letters}(?:['\u2019]{letters})*|[^\w\s]{marks}", text)
 
 
 def _letters_and_marks(text: str) -> tuple[str, str]:
-    r"""Return patterns for the letters in a word, and for the combining marks after a character.
+    r"""Return regular expressions for a run of letters, and for combining marks after a symbol.
 
-    Python's \w does not match combining marks, such as the vowel signs in Hindi.
+    Python's \w does not match combining marks, such as the vowel signs of Hindi.
     """
     if text.isascii() or not any(map(_is_mark, set(text))):
         return r"\w+", ""
@@ -219,5 +220,5 @@ CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": str.split}
 
 
 def word_view(lines: Iterable[str], cut: Segmenter) -> Iterator[str]:
-    """Yield each line as words separated by spaces."""
+    """Yield each line as segmented words, separated by spaces."""
     return (" ".join(cut(line)) for line in lines)

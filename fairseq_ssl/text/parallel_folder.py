@@ -1,4 +1,4 @@
-"""Folders with a parallel corpus of tokenized text, and their splits."""
+"""Folders that contain the splits of a parallel corpus: the interface, and text files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def interleave(items: Sequence[Sentence], between: Sentence) -> list[Sentence]:
 
 
 def first_to_end(items: Sequence[Sentence]) -> list[Sentence]:
-    """Move the first item to the end: X_2, ..., X_n, X_1."""
+    """Return the items with the first one moved to the end: X_2, ..., X_n, X_1."""
     return [*items[1:], *items[:1]]
 
 
@@ -58,11 +58,11 @@ SUBSETS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Separator(Generic[S]):
-    """Separator token between joined sentences, for one side of a corpus."""
+    """Separator token for the joined sentences on one side of a corpus."""
 
     token: str
     join: Callable[[Sequence[S]], S]
-    """Function that joins sentences with the separator."""
+    """Function that joins sentences with the separator between them."""
     split: Callable[[S], list[S]]
     """Function that splits joined sentences at the separators."""
 
@@ -116,7 +116,7 @@ class ParallelFolder(ABC, Generic[S]):
 
 
 class PairReader(Generic[S]):
-    """Iterable over the pairs in a split. It counts them to locate errors."""
+    """Iterable over the pairs of a split that counts them for the locations in error messages."""
 
     def __init__(self, split: Split[S]) -> None:
         self.split = split
@@ -130,7 +130,7 @@ class PairReader(Generic[S]):
             raise DataError(f"{self.split.paths[0]} is empty. Expected at least one sentence.")
 
     def place(self, side: int) -> str:
-        """Return ``FILE:LINE`` for the last pair, on side 0 (source) or 1 (target)."""
+        """Return the location ``FILE:LINE`` of the last pair, on side 0 (source) or 1 (target)."""
         return f"{self.split.paths[side]}:{self.count}"
 
 
@@ -147,12 +147,11 @@ def choose_languages(
 ) -> tuple[str, str]:
     """Return the language pair that contains the requested languages.
 
-    The pair can have the opposite direction. Raise UsageError unless there is exactly one such
-    pair.
+    Its direction can be the opposite one. Raise UsageError if no pair or more than one matches.
 
     Args:
-        folder: folder, for error messages.
-        pairs: language pairs in the folder.
+        folder: the folder, for error messages.
+        pairs: language pairs of the folder.
         source: requested source language, or None for any language.
         target: requested target language, or None for any language.
     """
@@ -168,10 +167,14 @@ def choose_languages(
     names = ", ".join("-".join(pair) for pair in matching or sorted(pairs))
     if matching:
         raise UsageError(
-            f"{folder} contains the language pairs {names}. Set `source_lang` and `target_lang`."
+            f"{folder} contains several language pairs: {names}. Set `source_lang` and "
+            "`target_lang` to one of them."
         )
     languages = " and ".join(sorted(requested))
-    raise UsageError(f"{folder} contains no pair of {languages}, only {names}.")
+    raise UsageError(
+        f"{folder} contains no language pair with {languages}. Set `source_lang` and `target_lang` "
+        f"to one of its pairs: {names}."
+    )
 
 
 SUFFIXES = "|".join(map(re.escape, COMPRESSIONS))
@@ -188,13 +191,13 @@ class TextSplit(Split[str]):
     def write(self, pairs: Iterable[SentencePair[str]], folder: Path) -> int:
         """Write two files with the original file names. Return the number of pairs.
 
-        The suffix of a file determines its compression.
+        A file whose name ends with the suffix of a compression format is compressed.
         """
         return write_parallel([folder / path.name for path in self.paths], pairs)
 
 
 class TextFolder(ParallelFolder[str]):
-    """All splits for a language pair as text files, plain or compressed."""
+    """Folder with the splits of one language pair as text files, which can be compressed."""
 
     form = "text"
 
@@ -224,8 +227,8 @@ class TextFolder(ParallelFolder[str]):
         for language, other in (self.languages, self.languages[::-1]):
             if language not in files:
                 raise DataError(
-                    f"{files[other].with_name(f'{split}.{language}')} is missing. Expected it "
-                    f"beside {files[other].name}, which is the other side."
+                    f"{files[other].with_name(f'{split}.{language}')} does not exist. Expected a "
+                    f"file with the other side of {files[other].name}."
                 )
         source, target = self.languages
         return files[source], files[target]
@@ -252,6 +255,6 @@ def _no_corpus_error(folder: Path, splits: dict[str, dict[str, Path]]) -> DataEr
                 "train.en and train.de."
             )
     return DataError(
-        f"{folder} contains no parallel corpus. Expected text, such as train.en and train.de, or "
-        "fairseq-preprocess output, such as train.en-de.en.idx."
+        f"{folder} contains no parallel corpus. Expected text files, such as train.en and "
+        "train.de, or the output of fairseq-preprocess, such as train.en-de.en.idx."
     )

@@ -26,11 +26,11 @@ from fairseq_ssl.text.tokenization import (
 def parse_generated_lines(
     lines: Iterable[str], field: str, name: str
 ) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the place, index, score and text of each line with a prefix.
+    """Yield the location, sentence index, score and text of each line with a prefix.
 
     Args:
-        lines: fairseq-generate output.
-        field: line prefix, such as S, T or H. Only H lines contain a score.
+        lines: output of fairseq-generate.
+        field: prefix of the lines, such as S, T or H. Only H lines contain a score.
         name: name of the file in messages.
     """
     score = r"([^\t]+)\t" if field == "H" else "()"
@@ -39,30 +39,32 @@ def parse_generated_lines(
             continue
         match = re.fullmatch(rf"{field}-(\d{{1,{MAX_DIGITS}}})\t{score}(.*)\n?", line)
         if match is None:
-            what = "index, score, tokens" if field == "H" else "index, tokens"
-            raise DataError(f"{name}:{number} is truncated. Expected {field}-{what}.")
+            fields = "INDEX, a score and tokens" if field == "H" else "INDEX and tokens"
+            raise DataError(
+                f"{name}:{number} is not a complete line of fairseq-generate. Expected "
+                f"{field}-{fields}, separated by tabs."
+            )
         yield f"{name}:{number}", int(match[1]), match[2], match[3]
 
 
 def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text") -> Iterator[str]:
-    """Return the texts with a prefix in fairseq-generate output, in data order.
+    """Return the first text with a prefix for each sentence, in the order of the data set.
 
-    Only the first text for each sentence is returned. The arguments are the same as in
-    `parse_generated_lines`.
+    The arguments are those of `parse_generated_lines`.
     """
     texts: dict[int, str] = {}
     for _, index, _, text in parse_generated_lines(lines, field, name):
         texts.setdefault(index, text)
     if not texts:
         raise DataError(
-            f"There is no line that begins with {field}-0 in {name}. Expected fairseq-generate "
-            "output."
+            f"There is no line that begins with {field}-0 in {name}. Expected the complete output "
+            "of fairseq-generate."
         )
     missing = next((index for index in range(len(texts)) if index not in texts), None)
     if missing is not None:
         raise DataError(
-            f"There is no line {field}-{missing} in {name}, so the fairseq-generate output is "
-            "incomplete. Run fairseq-generate again."
+            f"There is no line that begins with {field}-{missing} in {name}. Expected the complete "
+            "output of fairseq-generate."
         )
     return iter([texts[index] for index in sorted(texts)])
 
@@ -74,9 +76,9 @@ UNKNOWN_WORD = "<unk>"
 class UnknownCopies:
     """Function that replaces each ``<unk>`` with a token copied from the source.
 
-    Candidates are source tokens that are missing from at least one vocabulary, so the model cannot
-    copy them itself. The n-th ``<unk>`` is replaced with the n-th candidate. If there are fewer
-    candidates, the remaining ``<unk>`` tokens do not change.
+    Candidates are the source tokens that are missing from one or both vocabularies, so that the
+    model cannot copy them itself. The n-th ``<unk>`` is replaced with the n-th candidate. If there
+    are fewer candidates, the remaining ``<unk>`` tokens are unchanged.
     """
 
     source_words: Set[str]
@@ -89,7 +91,7 @@ class UnknownCopies:
     def lines(
         self, outputs: Iterable[str], sources: Iterable[str], names: tuple[str, str]
     ) -> Iterator[str]:
-        """Replace ``<unk>`` in each line of output. `names` is used in error messages."""
+        """Yield each output line with ``<unk>`` replaced. `names` are file names for messages."""
         for number, pair in enumerate(zip_longest(outputs, sources)):
             if None in pair:
                 ended, longer = names if pair[0] is None else reversed(names)
@@ -97,7 +99,7 @@ class UnknownCopies:
             yield self(*pair)
 
     def __call__(self, output: str, source: str) -> str:
-        """Replace each ``<unk>`` in a line of output with a token from its source line."""
+        """Return an output line with ``<unk>`` tokens replaced with tokens of its source line."""
         if UNKNOWN_WORD not in output:
             return output
         candidates = filter(self._is_candidate, source.split())
@@ -114,7 +116,7 @@ class UnknownCopies:
 
 
 JAPANESE = "々〆\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f」』\uff09〉》】"
-"""Kana, kanji and closing brackets in Japanese text."""
+"""Kana, kanji and Japanese closing brackets, for a character class."""
 DIGIT = "0-9\uff10-\uff19"
 LATIN_WORD = rf"{DIGIT}A-Za-z\uff21-\uff3a\uff41-\uff5a"
 WIDE_COMMA, WIDE_STOP = "\uff0c", "\uff0e"
@@ -134,7 +136,7 @@ PUNCTUATION = [
         (rf"(?<=[{JAPANESE}])\.(?![{STOPS}{LATIN_WORD}])", "。"),
     )
 ]
-"""Patterns and their replacements. They are applied in this order."""
+"""Pairs of a pattern and its replacement, applied in this order."""
 
 KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f"
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\uff21-\uff3a\uff41-\uff5a"
@@ -156,7 +158,7 @@ def fix_japanese_punctuation(line: str) -> str:
 
 
 def remove_latin_brackets(line: str) -> str:
-    """Remove brackets with Latin letters after katakana, such as the original form of a name.
+    """Remove bracketed Latin text after katakana, such as the original spelling of a name.
 
     Brackets that also contain digits or other symbols are kept.
     """
@@ -170,7 +172,7 @@ EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
 def drop_token(line: str, token: str) -> str:
     """Remove a token and repeated spaces from a line of tokens.
 
-    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``. Only the second ▁ is kept.
+    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``. The separate ▁ is removed, too.
     """
     text = " ".join(word for word in line.split(" ") if word not in ("", token))
     return EXTRA_MARKER.sub("", text)
@@ -183,13 +185,13 @@ class Postprocessing:
     fairseq_lines: str | None = option(
         None,
         "extract sources (S), targets (T) or best hypotheses (H) from fairseq-generate output, in "
-        "data order",
+        "the order of the data set",
         choices=("S", "T", "H"),
     )
     copy_unknown: bool = option(
         False,
-        "replace the n-th <unk> with the n-th source token that is missing from at least one of "
-        "the two dictionaries; an <unk> without such a token is kept, and counted on stderr",
+        "replace the n-th <unk> with the n-th source token that is missing from one or both "
+        "dictionaries; an <unk> without such a token is kept and counted on stderr",
     )
     drop: str | None = option(
         None, "token to remove, such as the <sep> of joined sentences", metavar="TOKEN"
@@ -197,7 +199,7 @@ class Postprocessing:
     subwords: str = subwords_option("none")
     replace_unk: str | None = option(
         None,
-        "replacement for each remaining <unk>, such as a vertical bar",
+        "text that replaces each remaining <unk>; Kiyono (2022) uses a vertical bar for Ja-En",
         metavar="TEXT",
     )
     detruecase: bool = option(
@@ -211,8 +213,8 @@ class Postprocessing:
     )
     remove_brackets: bool = option(
         False,
-        "remove brackets after katakana if they contain only Latin letters, spaces and simple "
-        "punctuation; this worsens BLEU's brevity penalty",
+        "remove brackets after katakana that contain only Latin letters, spaces and simple "
+        "punctuation; shorter output can lower BLEU (Kiyono, 2022, section 5.5.4)",
     )
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Ragged arrays of ids, such as words as subwords or lines as tokens."""
+"""Ragged arrays of ids, such as the subwords of words or the tokens of lines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Spans:
     """Sequences of ids with different lengths, concatenated in one array."""
 
     ids: NDArray[Any]
-    """Concatenated sequences, [ids]."""
+    """[ids], the concatenated sequences."""
     lengths: NDArray[np.int64]
-    """Number of ids in each sequence, [sequences]."""
+    """[sequences], number of ids in each sequence."""
 
     @classmethod
     def of(cls, runs: Sequence[NDArray[Any]]) -> Spans:
@@ -66,7 +66,7 @@ class Spans:
         return Spans(np.insert(self.ids, self.ends, last), self.lengths + 1)
 
     def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split an array with a value or a row for each id at the ends of the sequences."""
+        """Split an array with a value or a row for each id into one array per sequence."""
         return np.split(values, self.starts[1:])
 
     def pad(self, pad: Any, left: bool, min_length: int, multiple: int) -> NDArray[Any]:

@@ -41,11 +41,11 @@ RENAMED = {
     "filtering": "negatives",
     "deviation": "std",
 }
-"""Names of noises and options in version 0.2, with their current names."""
+"""Current names of noises and noise options, by their names in version 0.2."""
 
 
 def rename(words: str) -> str:
-    """Update the names in a specification from version 0.2, such as ``denoise:mean=0.3,direct``."""
+    """Replace names of version 0.2, such as ``denoise:mean=0.3``, in a specification."""
     names = r"((?:^|[,:])\s*)(\w+)"
     return re.sub(names, lambda match: match[1] + RENAMED.get(match[2], match[2]), words)
 
@@ -75,7 +75,9 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
     for pair in pairs:
         key, value = _parse_option(noun, name, kinds[name], pair)
         if key in options:
-            raise UsageError(f"The {noun} {name!r} has the option {_flag(key)} twice. Set it once.")
+            raise UsageError(
+                f"The {noun} {name!r} sets the option {_flag(key)} twice. Set it once."
+            )
         options[key] = value
     return name, options
 
@@ -92,9 +94,9 @@ def check_name(noun: str, kinds: Registry, name: str) -> None:
 
 
 def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
-    """Return the field name of an option. Its key can contain hyphens or underscores.
+    """Return the field name of an option, whose key can contain hyphens or underscores.
 
-    Raise UsageError if the class has no such option.
+    Raise UsageError if the class does not declare the option.
     """
     options = options_of(kind)
     field_name = key.replace("-", "_")
@@ -102,13 +104,15 @@ def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
         if (new := RENAMED.get(field_name)) in options:
             raise UsageError(f"The {noun} {name!r} has no option {key!r}. It is called {new!r}.")
         names = [_flag(option) for option in options]
-        has = f"Options: {', '.join(names)}." if names else "It has no options."
-        raise UsageError(f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {has}")
+        listed = f"Its options: {', '.join(names)}." if names else "It has no options."
+        raise UsageError(
+            f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {listed}"
+        )
     return field_name
 
 
 def build(noun: str, name: str, kind: type[Any], arguments: Mapping[str, Any]) -> Any:
-    """Create a registry member. A UsageError contains its name."""
+    """Create a member of a registry. Raise UsageError with its name if an option is invalid."""
     try:
         return kind(**arguments)
     except UsageError as error:
@@ -122,7 +126,7 @@ def format_value(value: Any) -> str:
 
 
 def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str, Value]:
-    """Parse ``name=value``. The value gets the type of the option's default."""
+    """Parse ``name=value``. Convert the value to the type of the option's default."""
     key, _, value = pair.partition("=")
     field_name = check_option(noun, name, kind, key)
     default: Any = options_of(kind)[field_name].default

@@ -1,16 +1,16 @@
-"""Correct misspelled English words and missing capitals, with counts of words and word pairs.
+"""Correction of misspelled English words and missing capitals, with word and bigram counts.
 
-Words of 3 or more lowercase letters are checked if they are rare in the counted text and not in
-lemminflect's dictionary. Such a word is replaced with the word c that has the highest score
+Words of at least 3 lowercase letters are checked if they are rare in the counted text and missing
+from lemminflect's dictionary. Such a word is replaced with the candidate c with the highest score
 
-    log P(c | previous word) + log P(next word | c) - cost of the edits that change the word to c
+    log P(c | previous word) + log P(next word | c) - cost of the edits from the word to c
 
-unless the original word has a higher score. P are bigram probabilities, interpolated with unigram
-probabilities.
+unless the word itself, without edits, has a higher score. P is the bigram probability, interpolated
+with the unigram probability.
 
-A lowercase word is capitalized, as in I or English, if almost all its occurrences inside sentences
-have these capitals. The first word of a sentence is capitalized if the counted text has capitals
-there.
+A lowercase word is replaced with a form with capitals, such as I or English, if almost all
+occurrences of the word inside sentences have this form. The first word of a sentence is capitalized
+if first words are usually capitalized in the counted text.
 """
 
 from __future__ import annotations
@@ -43,30 +43,34 @@ from fairseq_ssl.text.vocabulary import count_lines
 BEGIN, END = "<s>", "</s>"
 LETTERS = re.compile("[a-z]+")
 DISTANCE = 2
-"""Maximum number of edits for SymSpell. An edit inserts, deletes, substitutes or swaps letters."""
+"""Maximum edit distance in SymSpell, with transpositions of adjacent letters as one edit."""
 RARE = 50
-"""Maximum count of a checked word."""
+"""Maximum count of a word that is checked."""
 FREQUENT = 20
 """Minimum count of a suggested word."""
 LONG = 6
-"""Minimum number of letters in a word for two edits."""
+"""Minimum number of letters of a word that can be corrected with two edits."""
 EDIT_COSTS = {1: 5.0, 2: 13.0}
-"""Costs of one and two edits. These and the next costs were tuned on held-out learner text."""
+"""Costs by number of edits. These and `FIRST_LETTER_COST` were tuned on held-out learner text."""
 FIRST_LETTER_COST = 4.0
 """Additional cost of a different first letter."""
 SMOOTHING = 5.0
-"""Weight of unigram probabilities, in counts."""
+"""Weight of the unigram probability in a bigram probability, in counts."""
 CAPITALIZED = 0.9
-"""Minimum fraction of a capitalized form inside sentences, tuned on held-out learner text."""
+"""Minimum fraction of a word's occurrences inside sentences that have the form with capitals.
+
+Tuned on held-out learner text.
+"""
 SENTENCE_ENDS = frozenset(".?!")
-"""Last tokens of sentences whose first word is capitalized."""
+"""Final tokens of the sentences whose first word is capitalized."""
 
 
 @dataclass(frozen=True)
 class SymSpell:
     """The spell checker symspellpy, with the words in `counts` as its dictionary.
 
-    Suggestions are at most two edits away. They are sorted by distance, count and alphabet.
+    Suggestions differ by at most two edits. They are sorted by number of edits, then by descending
+    count, then alphabetically.
     """
 
     counts: Mapping[str, int]
@@ -98,7 +102,7 @@ class SymSpell:
 
 
 def _import_symspell() -> tuple[Any, Any]:
-    """Import symspellpy, and an edit distance that is twice as fast as its default distance."""
+    """Return the package symspellpy, and an edit distance twice as fast as symspellpy's default."""
     for package in ("symspellpy", "rapidfuzz"):
         import_optional(package, "The spell checker symspell", "noise")
     import symspellpy
@@ -116,13 +120,13 @@ def _import_symspell() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class SpellingCounts:
-    """Counts of words and of pairs of consecutive words in correct text."""
+    """Counts of words and of word pairs (bigrams) in correct text."""
 
     words: Mapping[str, int]
-    """Counts of cased words."""
+    """Counts of words. Forms with different case are counted separately."""
     pairs: Mapping[str, int]
-    """Counts of lowercased word pairs, separated by a space. <s> precedes the first word of a
-    sentence, and </s> follows the last word. Pairs that occur only once are omitted."""
+    """Counts of lowercased bigrams, written as two words separated by a space. Sentences begin with
+    <s> and end with </s>. Bigrams that occur once are omitted."""
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> SpellingCounts:
@@ -144,8 +148,8 @@ class SpellingCounts:
             times, size = parse_integer(count), len(gram.split())
             if not times or size not in (1, 2):
                 raise DataError(
-                    f"{path}:{number} is {line[:80]!r}. Expected one or two words and a count, as "
-                    "in the output of fairseq-ssl spelling count."
+                    f"{path}:{number} is {line[:80]!r}. Expected one or two words and their count, "
+                    "as in the output of fairseq-ssl spelling count."
                 )
             (words if size == 1 else pairs)[gram] = times
         if not words:
@@ -160,10 +164,10 @@ class SpellingCounts:
 
 
 class SpellingCorrector:
-    """Corrects misspelled words and missing capitals in tokenized sentences."""
+    """Corrector of misspelled words and missing capitals in tokenized sentences."""
 
     def __init__(self, counts: SpellingCounts) -> None:
-        """Prepare the suggestions: frequent words that are mostly lowercase in the text."""
+        """Index the possible corrections: frequent words that are mostly lowercase in the text."""
         self.counts: Counter[str] = Counter()
         for word, count in counts.words.items():
             self.counts[word.lower()] += count
@@ -199,7 +203,7 @@ class SpellingCorrector:
         return corrected
 
     def _forms(self, words: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-        """Yield each word that is usually capitalized inside sentences, and its usual form."""
+        """Yield pairs of a lowercase word and the form with capitals that replaces it."""
         for form, count in words.items():
             word = form.lower()
             if form == word or not LETTERS.fullmatch(word):
@@ -225,7 +229,7 @@ class SpellingCorrector:
         return max(costs, key=score)
 
     def _costs(self, word: str) -> dict[str, float]:
-        """Return the suggestions for a word with their edit costs."""
+        """Return the edit cost of each suggestion for a word."""
         distance = import_optional("rapidfuzz.distance", "Comparing words", "noise").OSA.distance
         costs = {}
         for choice in next(self.checker.suggestions([word])):
@@ -235,9 +239,9 @@ class SpellingCorrector:
         return costs
 
     def _log_prob(self, previous: str, word: str) -> float:
-        """Return log P(word | previous). If `previous` is <s>, a constant is omitted.
+        """Return log P(word | previous). The value for <s> differs by a constant.
 
-        A word that was not counted gets a count of 0.5.
+        The count of an unknown word is 0.5.
         """
         unigram = (self.counts[word] or 0.5) / self.total
         pair = self.pairs.get(f"{previous} {word}", 0)
@@ -247,7 +251,7 @@ class SpellingCorrector:
 def spelling_corrector(
     counts: str | Path | None,
 ) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Return a function that corrects a sentence's words. If `counts` is None, it does nothing."""
+    """Return a function that corrects the words of a sentence, or the identity without counts."""
     if counts is None:
         return lambda words: words
     return SpellingCorrector(SpellingCounts.read(counts)).correct
@@ -301,9 +305,9 @@ def count_spelling_file(
     """Count the words in correct text, and write the counts to a file.
 
     Args:
-        texts: tokenized text files, which may be compressed.
-        output: file for the counts, which `SpellingCounts.read` reads.
-        progress: called with the number of counted lines.
+        texts: tokenized text files.
+        output: file of the counts, for `SpellingCounts.read`.
+        progress: called with the number of lines counted.
     """
     texts, output = path_list(texts), as_path(output)
     if not texts:
@@ -313,7 +317,9 @@ def count_spelling_file(
         lines = counted(chain.from_iterable(map(read_lines, texts)), progress("spelling", "lines"))
         counts = SpellingCounts.of(lines)
         if not counts.words:
-            raise DataError(f"{', '.join(map(str, texts))}: no words. Expected correct text.")
+            raise DataError(
+                f"There are no words in {', '.join(map(str, texts))}. Expected correct text."
+            )
         counts.write(output)
         numbers = {"words": len(counts.words), "pairs": len(counts.pairs)}
         signature = Signature("spelling-count", numbers, {"texts": list(map(str, texts))})

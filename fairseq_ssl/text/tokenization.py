@@ -25,11 +25,11 @@ LineRewriter = Callable[[str], str]
 
 
 class BuiltRewriter:
-    """Line rewriter that `pickle` rebuilds with its factory, for worker processes.
+    """Line rewriter that can be pickled for worker processes, which build the function again.
 
     Args:
         rewrite: function that rewrites a line
-        build: factory that returned the function
+        build: factory that returns the rewriter
         options: arguments of the factory
     """
 
@@ -37,9 +37,9 @@ class BuiltRewriter:
         self._rewrite, self._build, self._options = rewrite, build, options
 
     def __call__(self, line: str) -> str:
-        """Rewrite a line. Raise TypeError for other values, which Moses would convert to text."""
+        """Rewrite a line. Raise TypeError for other types, which sacremoses converts to text."""
         if not isinstance(line, str):
-            raise TypeError(f"Expected a line, not {line!r}.")
+            raise TypeError(f"The line is {line!r}. Expected a string.")
         return self._rewrite(line)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -71,19 +71,19 @@ def moses_tokenizer(
 
 
 def _check_language(language: str) -> None:
-    """Raise UsageError for a language name or a locale.
+    """Raise UsageError if a language code is malformed, such as a language name or a locale.
 
-    sacremoses would accept it and use English abbreviations, but no language's apostrophe rules.
+    sacremoses accepts such a value, but uses English abbreviations and no apostrophe rules.
     """
     if not re.fullmatch("[a-z]{2,3}", language):
         raise UsageError(
-            f"The language for Moses is {language!r}. Expected a code of two or three lowercase "
+            f"The Moses language is {language!r}. Expected a code of two or three lowercase "
             "letters, such as en."
         )
 
 
 def _cache_letters(tokenizer: Any) -> Any:
-    """Speed up a sacremoses tokenizer, which rebuilds its sets of letters for each token."""
+    """Speed up a sacremoses tokenizer, which otherwise builds its letter sets for each token."""
     lower, letters = frozenset(tokenizer.IsLower), frozenset(tokenizer.IsAlpha)
     tokenizer.islower = lower.issuperset
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
@@ -91,7 +91,7 @@ def _cache_letters(tokenizer: Any) -> Any:
 
 
 MARKER = "\u2581"
-"""sentencepiece's marker for the beginning of a word."""
+"""Character with which sentencepiece marks the beginning of a word."""
 SUBWORDS: dict[str, LineRewriter] = {
     "none": lambda line: line,
     "sentencepiece": lambda line: line.replace(" ", "").replace(MARKER, " ").strip(),
@@ -104,11 +104,11 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
     """Return a function that joins the subwords in a line.
 
     The function raises DataError if the first line with a space or a sentencepiece marker shows
-    that the text uses a different scheme.
+    that the text was segmented with a different scheme.
 
     Args:
-        subwords: subword scheme, a name in `SUBWORDS`. If it is None, the text must have
-            sentencepiece subwords.
+        subwords: subword scheme, a name in `SUBWORDS` (default: sentencepiece, with a check that
+            the text contains its marker).
     """
     if subwords is not None:
         check_choice("subwords", subwords, SUBWORDS)
@@ -122,13 +122,13 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
         if not is_checked and (" " in line or MARKER in line):
             if subwords is None and MARKER not in line:
                 raise DataError(
-                    f"{line[:40]!r} has no {MARKER}, so the text has no sentencepiece subwords, "
-                    "which are the default. Set `subwords` to none or subword-nmt."
+                    f"{line[:40]!r} contains no {MARKER}, so the text was not segmented with "
+                    "sentencepiece, the default. Set `subwords` to none or subword-nmt."
                 )
             if subwords is not None and line.startswith(MARKER):
                 raise DataError(
-                    f"{line[:40]!r} begins with {MARKER}, so the text has sentencepiece subwords. "
-                    "Set `subwords` to sentencepiece."
+                    f"{line[:40]!r} begins with {MARKER}, so the text was segmented with "
+                    "sentencepiece. Set `subwords` to sentencepiece."
                 )
             is_checked = True
         return join(line)
@@ -140,15 +140,15 @@ def subwords_option(default: str | None) -> Any:
     """Declare an option for the subword scheme of `subword_joiner`."""
     return option(
         default,
-        "kind of subwords to join",
+        "subword scheme of the text, whose subwords are joined",
         choices=tuple(SUBWORDS),
-        usual=default or "sentencepiece, which the text must have",
+        usual=default or "sentencepiece, which the text must use",
     )
 
 
 def moses_option() -> Any:
     """Declare an option for the language of `moses_detokenizer`."""
-    return option(None, "language for Moses detokenization, such as de", metavar="LANG")
+    return option(None, "language of the Moses detokenizer, such as de", metavar="LANG")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
 
     Args:
         subwords: subword scheme, see `subword_joiner`.
-        moses: language for the Moses detokenizer (default: only join subwords).
+        moses: language of the Moses detokenizer (default: do not detokenize).
     """
     join = subword_joiner(subwords)
     if moses is None:
@@ -178,24 +178,24 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
 
 
 NO_BREAK_SPACES = {0xA0: "\ufdd0", 0x2007: "\ufdd1", 0x202F: "\ufdd2"}
-"""Spaces within words, and internal characters that replace them in sacremoses."""
+"""No-break spaces, and the noncharacters that replace them in the input of sacremoses."""
 SPACES_OF_MARKS = str.maketrans({mark: chr(space) for space, mark in NO_BREAK_SPACES.items()})
 """Inverse of `NO_BREAK_SPACES`."""
 CZECH_JOINS = (
     (re.compile(r"(?<!\S)(\d+) ([.,]) (?=\d+(?!\S))", re.ASCII), r"\1\2"),
     (re.compile(r"(?<!\S)(\S*[^\W\d_]) ([-\u2013]) (?=(?:li|mail\S*) )", re.IGNORECASE), r"\1\2"),
 )
-"""Patterns for numbers such as ``3 , 5`` and words such as ``e - mail``, with replacements."""
+"""Patterns and replacements that join Czech tokens such as ``3 , 5``, ``je - li``, ``e - mail``."""
 LAST = "\ufdd3"
-"""Word that is added at the end of a Czech line."""
+"""Word appended to a Czech line, so that the line does not end with a number and a mark."""
 
 
 def _detokenizer(language: str) -> LineRewriter:
-    """Return sacremoses's detokenizer, with Moses's treatment of spaces and of Czech.
+    """Return sacremoses' detokenizer, with no-break spaces and Czech treated as in Moses.
 
-    sacremoses would split words at no-break spaces. In Czech, it looks for a number and a mark in
-    the last two words of a line instead of the previous two words. It would then join all later
-    numbers with the words before them.
+    sacremoses splits words at no-break spaces. For Czech, it searches the last two words of the
+    line, instead of the two previous words, for a number and a mark. If it finds them, it joins all
+    later numbers with the preceding words.
     """
     package = import_optional("sacremoses", "Moses detokenization")
     moses = package.MosesDetokenizer(lang=language)
@@ -227,8 +227,8 @@ def train_truecaser(
 ) -> tuple[int, int]:
     """Write a truecasing model, with the counts of the cased forms of words within sentences.
 
-    Memory grows with the vocabulary, whereas sacremoses keeps all tokens in memory. Return the
-    number of lines and the number of words in the model.
+    Return the number of lines and the number of words in the model. Memory use grows with the
+    vocabulary, whereas sacremoses keeps all tokens of the text in memory during training.
 
     Args:
         lines: tokenized text, one sentence per line.
@@ -243,8 +243,8 @@ def train_truecaser(
         counts.update([token for _, token, _ in moses.learn_truecase_weights(words)])
     if not counts:
         raise DataError(
-            f"No line of {name} has two or more words. Expected tokenized text, one sentence per "
-            "line."
+            f"No line of {name} contains two or more words. Expected tokenized text, one sentence "
+            "per line."
         )
     forms_of: dict[str, list[tuple[str, int]]] = {}
     for token, count in counts.items():
@@ -260,9 +260,9 @@ def train_truecaser(
 
 
 def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
-    """Return the words in a line, without markup and without marks before a sentence's first word.
+    """Return the words of a line without markup and without marks at the start of a sentence.
 
-    sacremoses would treat such a mark as the first word.
+    sacremoses would treat such a mark as the first word of the sentence.
     """
     words = [w for w in _split_markup(line) if w not in skipped and not MARKUP.fullmatch(w)]
     pairs = zip(words, [".", *words], strict=False)
@@ -272,9 +272,9 @@ def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
 def truecaser(model: str | Path) -> LineRewriter:
     """Return a function that truecases a line.
 
-    The first word of a sentence gets its most frequent form. As in Moses, other words do not change
-    if the model contains their form. In sacremoses, this needs the option `use_known`, which is off
-    by default.
+    The first word of a sentence is replaced with its most frequent form. Other words are unchanged
+    if the model contains their form, as in Moses. In sacremoses, this is the option `use_known`,
+    which is off by default.
     """
     moses_truecaser = _sacremoses().MosesTruecaser()
     moses_truecaser.model = _read_case_counts(model)
@@ -290,12 +290,12 @@ def truecaser(model: str | Path) -> LineRewriter:
 
 @dataclass(frozen=True)
 class MosesRules:
-    """Language and rules of the Moses tokenizer. Text without a language is already tokenized."""
+    """Language and options of the Moses tokenizer. Without a language, text is not tokenized."""
 
     moses: str | None = option(
         None,
-        "language whose tokenization rules are used, such as de; languages without an "
-        "abbreviation list use the English list",
+        "language of the Moses tokenizer, such as de; languages without a list of abbreviations "
+        "use the English list",
         metavar="LANG",
     )
     aggressive_dash_splits: bool = option(
@@ -309,10 +309,12 @@ class MosesRules:
     def __post_init__(self) -> None:
         for name in ("aggressive_dash_splits", "no_escape", "normalize"):
             if getattr(self, name) and not self.moses:
-                raise UsageError(f"`{name}` needs `moses`. Set `moses` to a language.")
+                raise UsageError(
+                    f"`{name}` needs `moses`. Set `moses` to the language of the text."
+                )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters for `moses_tokenizer` and signatures, or {} without a language."""
+        """Return the arguments of `moses_tokenizer`, also for signatures; {} without a language."""
         if not self.moses:
             return {}
         return {
@@ -347,11 +349,11 @@ def tokenize_file(
     The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
-        source: text file, or None for stdin
-        output: file, folder of parts, or binary stream
-        rules: language and rules of the Moses tokenizer (default: do not tokenize)
-        truecase: truecasing model written by `train_truecaser` (default: do not truecase)
-        executor: runs the blocks or parts (default: this process)
+        source: text; None for stdin
+        output: a file, a folder of parts, or a binary stream
+        rules: language and options of the Moses tokenizer (default: do not tokenize)
+        truecase: truecasing model, an output of `train_truecaser` (default: do not truecase)
+        executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of processed lines
     """
@@ -419,7 +421,7 @@ def _read_case_counts(path: str | Path) -> dict[str, Any]:
 
 
 def match_case(word: str, other: str) -> str:
-    """Return `other` in upper case or capitalized if `word` is, otherwise without changes."""
+    """Return `other` with the case of `word`: in upper case, capitalized, or unchanged."""
     if len(word) > 1 and word.isupper():
         return other.upper()
     return other[0].upper() + other[1:] if word[0].isupper() else other

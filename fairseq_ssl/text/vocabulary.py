@@ -18,10 +18,10 @@ RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
 """Special symbols in every fairseq dictionary. They are not listed in dictionary files."""
 
 FILLER = re.compile(r"madeupword\d{4,}")
-"""Symbols with which fairseq pads a dictionary to a multiple of 8."""
+"""Pattern of the symbols with which fairseq pads a dictionary to a multiple of 8."""
 
 OVERWRITE = " #fairseq:overwrite"
-"""End of a dictionary line whose symbol repeats an earlier symbol."""
+"""End of a dictionary line that allows a symbol to be repeated in the file."""
 
 
 def fingerprint(symbols: Sequence[str]) -> str:
@@ -74,7 +74,7 @@ def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
 
 
 def check_tag(tag: str) -> None:
-    """Raise UsageError for a tag that contains spaces or is a special symbol."""
+    """Raise UsageError if a tag contains spaces or is a special symbol."""
     if tag.split() != [tag]:
         raise UsageError(f"The tag is {tag!r}. Expected one word without spaces, such as <BT>.")
     if tag in RESERVED:
@@ -99,8 +99,8 @@ def split_tags(line: str, tags: Collection[str]) -> tuple[list[str], str]:
 def add_tag_to_dictionary(path: Path, tag: str) -> int | None:
     """Append a tag to a fairseq dictionary file.
 
-    Other entries keep their line numbers, so the ids in binarized data remain valid. Return the
-    tag's line number, or None if the dictionary already contains it.
+    The other entries keep their lines, so the ids of binarized data stay valid. Return the line
+    number of the tag, or None if the dictionary already contains it.
     """
     with exclusive(path, wait=True):
         if any(word == tag for word, _ in read_entries(path)):

@@ -1,4 +1,4 @@
-"""Word ids without a fixed vocabulary."""
+"""Open vocabularies, which assign ids to unknown words."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
 class OpenVocabulary:
-    """Word ids. Words outside the vocabulary get ids beyond the vocabulary size.
+    """Vocabulary that also assigns ids to unknown words, starting with the vocabulary size.
 
-    The ids are valid only within one process and must not be stored.
+    The ids of unknown words are valid only within one process and must not be stored.
     """
 
     symbols: list[str]
-    """Vocabulary by id."""
+    """Symbols of the vocabulary, by id."""
     indices: dict[str, int]
-    """Vocabulary ids by word."""
+    """Ids of the vocabulary, by symbol."""
 
     def __init__(self) -> None:
         self.unknown: dict[str, int] = {}
@@ -39,7 +39,7 @@ class OpenVocabulary:
 
 
 class WordIds(OpenVocabulary):
-    """An open vocabulary with fairseq's special symbols, for models that run without fairseq."""
+    """Open vocabulary with fairseq's special symbols, for models that run without fairseq."""
 
     nspecial = len(RESERVED)
 

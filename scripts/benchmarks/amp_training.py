@@ -1,8 +1,8 @@
 """Training with --amp relative to float32, with fairseq's trainer, in target tokens/s of CPU time.
 
 Both train `--arch` on the same random pairs, with --flags appended to the options of fairseq-train.
-With --stock, the training in float32 runs without the plug-in. With --float32, too, both trainings
-are in float32.
+With --stock, the run in float32 uses fairseq without the plug-in. With --float32, both training
+runs are in float32.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PLUG_IN, STOCK = "plug-in", "stock"
 
 
 def write_pairs(folder: Path, args: argparse.Namespace) -> None:
-    """Write random pairs of `args.length` tokens in the format of fairseq-preprocess.
+    """Write random pairs of `args.length` tokens in fairseq-preprocess format.
 
     The dictionary is not one of models.py, which would load the plug-in into the stock training.
     """
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--stock", action="store_true", help="train in float32 without the plug-in")
     parser.add_argument("--float32", action="store_true", help="train without --amp")
     parser.add_argument(
-        "--flags", default="--share-all-embeddings", help="options of both trainings"
+        "--flags", default="--share-all-embeddings", help="options of both training runs"
     )
     parser.add_argument("--vocabulary", type=int, default=32_000)
     parser.add_argument("--length", type=int, default=32, help="sentence length in tokens")

@@ -61,7 +61,7 @@ def random_model(folder: Path, args: Any) -> tuple[Path, Path]:
 
 
 def program(name: str) -> str:
-    """Return the path of a command of the active environment, or of this interpreter."""
+    """Return the path of a command in the active environment, or next to this interpreter."""
     return shutil.which(name) or str(Path(sys.executable).with_name(name))
 
 

@@ -1,9 +1,9 @@
-"""Training speed of classifiers and imitators in tokens/s (thesis, table 3.4).
+"""Training speed of classifiers and imitators in tokens/s (Kiyono, 2022, table 3.4).
 
 The weights are random and the frequencies of tokens follow Zipf's law. The speed of --what is
 reported relative to an LSTM classifier: adv and vat, with one unlabeled text for each labeled text,
-bf16, an LSTM in bfloat16 autocast as with --amp, or imitators with windows 1 to N. As in the
-thesis, the time of the forward and backward passes counts. --optimizer includes the step of Adam.
+bf16, an LSTM in bfloat16 autocast as with --amp, or imitators with windows 1 to N. As in that
+table, the time of the forward and backward passes counts. --optimizer includes the step of Adam.
 --sparse-gradients updates only those embeddings of the imitators that occur in the batch. The time
 excludes the computation of the teacher's labels.
 """
@@ -63,16 +63,16 @@ def main() -> None:
         "--vocabulary", type=int, default=20000, help="number of words, and of subwords"
     )
     options.add_argument(
-        "--dim", type=int, default=256, help="embedding dimension, D in the thesis"
+        "--dim", type=int, default=256, help="embedding dimension, D in Kiyono (2022)"
     )
     options.add_argument(
-        "--hidden", type=int, default=1024, help="hidden dimension, H in the thesis"
+        "--hidden", type=int, default=1024, help="hidden dimension, H in Kiyono (2022)"
     )
     options.add_argument(
         "--channels",
         type=int,
         default=512,
-        help="dimension of the imitators and their embeddings, N in the thesis",
+        help="dimension of the imitators and their embeddings, N in Kiyono (2022)",
     )
     options.add_argument(
         "--optimizer", action="store_true", help="include the step of Adam in the time"

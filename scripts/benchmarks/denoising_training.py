@@ -29,7 +29,7 @@ TRANSLATION = ("--task", "translation", "-s", "noisy", "-t", "en")
 
 
 def write(path: Path, sentences: Iterable[Tensor]) -> None:
-    """Write sentences in the format of fairseq-preprocess."""
+    """Write sentences in fairseq-preprocess format."""
     builder = indexed_dataset.MMapIndexedDatasetBuilder(f"{path}.bin", dtype=np.uint16)
     for sentence in sentences:
         builder.add_item(sentence)

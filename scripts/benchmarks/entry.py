@@ -24,9 +24,9 @@ class Entry:
     known: str = ""
     """Ratio reported in a paper."""
     note: str = ""
-    """Reason for a missed goal on a CPU, and a way to reach it."""
+    """Explanation of the ratio on a CPU. A ratio below the goal needs one."""
     gpu_note: str = ""
-    """Reason for a missed goal on a GPU."""
+    """Explanation of the ratio on a GPU."""
     section: str = CPUS
     """Section of the page for measurements on a CPU."""
     gpu: bool = True

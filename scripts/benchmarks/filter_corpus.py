@@ -1,9 +1,9 @@
 """Speed of the filter command relative to OpusFilter, in pairs per second of CPU time.
 
-Both filter the same pairs by length and length ratio, and with --what language also by langid and
-without duplicates. The text is repeated up to --lines pairs, every second time with a number, so
-that some pairs are duplicates. --opusfilter is the command of OpusFilter, in an environment of its
-own. The time includes loading. Peak memory and kept pairs are printed to stderr.
+Both filter the same pairs by length and length ratio, and with --what language also by language
+(langid) and duplicates. The text is repeated up to --lines pairs, every second time with a number,
+so that some pairs are duplicates. --opusfilter is the command of OpusFilter, in an environment of
+its own. The time includes loading. Peak memory and kept pairs are printed to stderr.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ code = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subproces
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)
 sys.exit(code)
 """
-"""Runs a command and prints its peak memory. A fork of this process would count its memory, too."""
+"""Runs a command and prints its peak memory. A fork would also count this process's memory."""
 
 
 def run(command: Sequence[str | Path], folder: Path, memory: list[int]) -> None:

@@ -24,10 +24,9 @@ RESULTS, TABLE = HERE / "results.json", HERE / "README.md"
 PLACE = re.compile(r"(?<!\S)[A-Z]{2,}(?!\S)")
 """A placeholder in the options for a file that the user supplies."""
 
-UNKNOWN = "Not profiled yet."
 HEADER = (
-    "| benchmark | script and options | ratio | range | goal | reported elsewhere |",
-    "| --- | --- | --- | --- | --- | --- |",
+    "| benchmark | script and options | ratio | range | reported elsewhere | machine | note |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
 )
 
 Results = dict[str, dict[str, Any]]
@@ -75,7 +74,7 @@ def arguments() -> argparse.Namespace:
         metavar="WORD=FILE",
         help="files for placeholders, for example MODEL=m.pt DATA=bin",
     )
-    options.add_argument("--remark", default="", help="remark on the measurement, for the table")
+    options.add_argument("--remark", default="", help="remark on the measurement, for the notes")
     args = options.parse_args()
     unknown = set(args.benchmark) - {entry.key for entry in SUITE}
     if unknown:
@@ -117,7 +116,10 @@ def table(results: Results) -> str:
         "",
         "Each benchmark compares two programs in alternating runs on the same machine. The table",
         "has the median of the ratios and their range. The ratio of *A over B* is the value of A,",
-        "such as its speed or its peak memory, divided by that of B.",
+        "such as its speed or its peak memory, divided by that of B. An *exponent* is that of the",
+        "CPU time in the number of lines, without the time of the start. It is 1 if the time is",
+        "linear. During some measurements on CPUs, other processes ran on the machine. The range",
+        "shows their effect.",
         "",
         "- `python scripts/benchmarks/run.py --all` runs all benchmarks and writes this page.",
         "- `python scripts/benchmarks/SCRIPT.py OPTIONS` runs one and prints a report as JSON.",
@@ -139,7 +141,7 @@ def table(results: Results) -> str:
             if report or (not device and f"{entry.key}@cuda" not in results)
         ]
         lines += ["", f"## {title}", "", *HEADER, *rows] if rows else []
-    lines += ["", "## Goals missed", ""] if notes else []
+    lines += ["", "## Notes", ""] if notes else []
     lines += [f"{number}. {note}" for number, note in enumerate(notes, 1)]
     lines += ["", "## Machines", ""] if machines else []
     lines += [f"- {letter(number)}: {name}" for number, name in enumerate(machines)]
@@ -156,36 +158,36 @@ def row(
     """Return a row. Append its note and its machine to `notes` and `machines`."""
     command = f"`{' '.join(filter(None, [entry.script, entry.options]))}`"
     if found is None:
-        return f"| {entry.what} | {command} | not measured | | | {entry.known} |"
-    machine = named(found)
-    if machine not in machines:
-        machines.append(machine)
-    ratio = f"{found['ratio']:.3g} {letter(machines.index(machine))}"
-    spread = found["spread"]
-    between = f"{spread[0]:.3g} to {spread[1]:.3g}" if spread and len(spread) == 2 else ""
-    goal = "" if found["goal"] is None else f"{found['goal']:.3g}"
-    if goal and not found["goal_reached"]:
-        note = (entry.gpu_note if device else entry.note) or UNKNOWN
-        if note not in notes:
-            notes.append(note)
-        goal += f", missed ({notes.index(note) + 1})"
-    return f"| {entry.what} | {command} | {ratio} | {between} | {goal} | {entry.known} |"
+        return f"| {entry.what} | {command} | not measured | | {entry.known} | | |"
+    ends = dict.fromkeys(f"{ratio:.3g}" for ratio in found["spread"])
+    between = " to ".join(ends) if len(ends) == 2 else ""
+    machine = letter(index_of(named(found), machines))
+    note = " ".join(filter(None, [found["remark"], entry.gpu_note if device else entry.note]))
+    number = str(index_of(note, notes) + 1) if note else ""
+    cells = (f"{found['ratio']:.3g}", between, entry.known, machine, number)
+    return f"| {entry.what} | {command} | {' | '.join(cells)} |"
+
+
+def index_of(text: str, texts: list[str]) -> int:
+    """Return the index of a text. Append it if it is not in the list."""
+    if text not in texts:
+        texts.append(text)
+    return texts.index(text)
 
 
 def letter(number: int) -> str:
-    """Return (a) for 0, (b) for 1, and so on."""
-    return f"({chr(ord('a') + number)})"
+    """Return a for 0, b for 1, and so on."""
+    return chr(ord("a") + number)
 
 
 def named(found: Mapping[str, Any]) -> str:
-    """Return the machine, the versions and the remark on one line."""
+    """Return the machine and the versions on one line."""
     machine = found["machine"]
     parts = [
         str(machine["device"]),
         f"{machine['cores']} cores" if machine.get("cores") else "",
         f"Python {machine['python']}",
-        f"torch {machine['torch']}",
-        found.get("remark", ""),
+        f"torch {machine['torch'].removesuffix('+cpu')}",
     ]
     return ", ".join(filter(None, parts))
 

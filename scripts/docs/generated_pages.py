@@ -26,11 +26,8 @@ INCLUDED = {
     "CHANGELOG.md": "changelog.md",
     "scripts/benchmarks/README.md": "benchmarks.md",
     "examples/README.md": "recipes/index.md",
-    **{
-        page: f"recipes/{paper.key}{suffix}.md"
-        for paper in PAPERS
-        for page, suffix in zip(paper.pages, ("", "-results"), strict=False)
-    },
+    **{paper.pages[0]: f"recipes/{paper.key}.md" for paper in PAPERS},
+    **{paper.pages[1]: f"recipes/{paper.key}-results.md" for paper in PAPERS},
 }
 """Pages of the repository, and where they are in the site."""
 WIDE, WIDE_PAGES = "---\nhide: [toc]\n---\n\n", ("recipes/index.md", "benchmarks.md")
@@ -149,7 +146,7 @@ def reproduction_page(linked: set[str]) -> str:
     """Return the notes on reproduction of all recipes."""
     parts = [REPRODUCTION]
     for paper in PAPERS:
-        source = paper.pages[-1]
+        source = paper.pages[1]
         text = (ROOT / source).read_text("utf-8")
         parts.append(f"## {paper.title}")
         links = [f"[Results and commands]({INCLUDED[source]})"]
@@ -166,7 +163,7 @@ def reproduction_page(linked: set[str]) -> str:
 
 
 def section_of(text: str, title: str) -> str:
-    """Return the body of a section of a page, or an empty string."""
+    """Return the body of a page's section, or an empty string."""
     return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0].strip()
 
 

@@ -21,32 +21,18 @@ SOURCES = {page: source for source, page in generated_pages.INCLUDED.items()}
 
 
 def on_config(config: Any) -> Any:
-    """Fill the lists of the navigation. Set the version and the address of the repository."""
+    """List the commands in the navigation. Set the version and the address of the repository."""
     for section in config.nav:
         for name, items in section.items():
             if name == "Commands":
                 for title, commands in command_pages.GROUPS.items():
                     pages = [{command: f"commands/{command}.md"} for command in commands]
                     items.append({title: pages})
-            elif name == "Recipes":
-                items.insert(-2, {"Results": results_of(items)})
     config.site_name = f"{config.site_name} {__version__}"
     if SETUP["REPOSITORY"]:
         config.repo_url, config.repo_name = SETUP["REPOSITORY"], "Repository"
         config.edit_uri = f"edit/{SETUP['BRANCH']}/docs/"
     return config
-
-
-def results_of(recipes: list[Any]) -> list[dict[str, str]]:
-    """Return the pages of results of the recipes in the navigation, with the same titles."""
-    pages = {
-        title: path.replace(".md", "-results.md")
-        for recipe in recipes
-        if isinstance(recipe, dict)
-        for title, path in recipe.items()
-    }
-    existing = generated_pages.INCLUDED.values()
-    return [{title: page} for title, page in pages.items() if page in existing]
 
 
 def on_files(files: Files, config: Any) -> Files:

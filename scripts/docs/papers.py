@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -24,10 +21,9 @@ class Paper:
     """Commands for the paper, as arguments of ``fairseq-ssl``."""
 
     @property
-    def pages(self) -> list[str]:
-        """Paths of the recipe's manual and, if it exists, of its results in the repository."""
-        names = (f"examples/{self.key}/{name}.md" for name in ("README", "RESULTS"))
-        return [name for name in names if (ROOT / name).exists()]
+    def pages(self) -> tuple[str, str]:
+        """Paths of the recipe's manual and of its results in the repository."""
+        return f"examples/{self.key}/README.md", f"examples/{self.key}/RESULTS.md"
 
     @property
     def registered(self) -> tuple[str, ...]:

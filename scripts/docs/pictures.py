@@ -138,10 +138,11 @@ def screenshot(
 
 
 def write_picture(source: Path, target: Path) -> None:
-    """Write a picture with 64 colors, which is smaller."""
-    from PIL import Image
+    """Write a picture with 64 colors, which is smaller, and with a border."""
+    from PIL import Image, ImageOps
 
-    Image.open(source).convert("RGB").quantize(64).save(target, optimize=True)
+    picture = ImageOps.expand(Image.open(source).convert("RGB"), border=2, fill="#c4c8d0")
+    picture.quantize(64).save(target, optimize=True)
 
 
 def main() -> None:

@@ -56,7 +56,7 @@ def text(value: str) -> bytes:
 
 
 def constant(draw: random.Random, depth: int) -> bytes:
-    """Return the pickle of an argument of a dtype, a scalar or a Namespace."""
+    """Pickle an argument for a dtype, a scalar or a Namespace."""
     choices: list[Callable[[], bytes]] = [
         lambda: b"N",
         lambda: draw.choice((b"\x88", b"\x89")),
@@ -87,7 +87,7 @@ def constant(draw: random.Random, depth: int) -> bytes:
 
 
 def built(draw: random.Random, depth: int) -> bytes:
-    """Return the pickle of a call of an allowed name, sometimes followed by a state."""
+    """Pickle the call of an allowed name, sometimes followed by a state."""
     if draw.random() < 0.8:
         return scalar(draw)
     name = f"c{draw.choice(NAMES)}\n".encode()

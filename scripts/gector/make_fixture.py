@@ -313,7 +313,7 @@ def with_rows(weight: torch.Tensor, rows: int) -> torch.Tensor:
 
 
 def select(sentences: list[str], corrections: dict[str, list[list[Correction]]]) -> list[int]:
-    """Return the indices of the sentences of the fixture.
+    """Return the sentence indices of the fixture.
 
     A sentence is left out if a decision is close, or if a correction has an empty token or a
     literal label, which the package does not write. Sentences with versions that recur are

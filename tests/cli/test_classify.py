@@ -123,7 +123,7 @@ def test_held_out_sets_have_the_given_sizes(text: Path) -> None:
 
 
 def test_a_share_is_valid_beside_a_number_of_test_texts(text: Path) -> None:
-    """Test texts have the lowest hashes. They do not reduce the share of the valid texts."""
+    """Test texts have the lowest hashes. They do not reduce the fraction of validation texts."""
     assert prepare(text, "--valid-size", "0.25", "--test-size", "12") == 0
     labeled = [line.partition("\t")[2] for line in (text / "train").read_text().splitlines()]
     order = sorted(labeled, key=duplicate_key)

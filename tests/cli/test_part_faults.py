@@ -221,7 +221,7 @@ def test_other_settings(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "seed was 1 and is 2" in refused(capsys, 2, *NOISE, *PARTS, "--seed", "2")
     assert "part_size was" in refused(capsys, 2, *NOISE, "noisy/", "--part-size", "1M")
     assert "`shard`" not in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
-    assert "Its name ends with /" in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
+    assert "Add / to its name" in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
     assert joined("noisy") == Path("whole").read_bytes()
     Path("noisy", MANIFEST).unlink()
     assert "noisy is not empty, and is not an output" in refused(capsys, 2, *NOISE, *PARTS)

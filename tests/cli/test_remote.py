@@ -216,7 +216,7 @@ def test_shards_into_a_store(
     local: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Keys and duplicates are in the store, too. Words are counted without a file of counts."""
+    """Keys and duplicates are also in the store. Words are counted without a file of counts."""
     output = f"s3://corpora/{method[0]}"
     shown(capsys, *method, "clean", "--jobs", "1", "-o", "whole")
     words = (*method, url, "--jobs", "1", *PARTS, f"{output}/")

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_words_are_counted_and_corrected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["spelling", "count", "one", "two.gz", "-o", "counts.gz"]) == 0
     shown = capsys.readouterr()
-    assert "180 words, 7 different ones, and 10 pairs that occur twice or more" in shown.err
+    assert "180 words, 7 of them different, and 10 pairs that occur at least twice" in shown.err
     assert Path("counts.gz.json").exists()
     words = ["spelling", "correct", "text", "--counts", "counts.gz"]
     assert main(words) == 0

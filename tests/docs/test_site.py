@@ -13,7 +13,7 @@ import command_pages
 import pytest
 
 from fairseq_ssl._version import __version__
-from fairseq_ssl.cli.main import VERBS
+from fairseq_ssl.cli.main import COMMANDS
 from fairseq_ssl.filters.chain import FILTERS
 from fairseq_ssl.noise.block_noise import NOISES
 from fairseq_ssl.options import options_of
@@ -73,14 +73,14 @@ def test_the_navigation_has_all_commands_by_topic(monkeypatch: pytest.MonkeyPatc
     assert config.site_name == f"fairseq_ssl {__version__}"
     _, *groups = config.nav[1]["Commands"]
     listed = [page for group in groups for pages in group.values() for page in pages]
-    assert sorted(name for page in listed for name in page) == sorted(VERBS)
+    assert sorted(name for page in listed for name in page) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize(("command", "registry"), [("noise", NOISES), ("filter", FILTERS)])
 def test_a_page_has_a_table_of_options_for_each_method(
     command: str, registry: dict[str, type[Any]]
 ) -> None:
-    page = command_pages.verb_page(command)
+    page = command_pages.command_page(command)
     for name, kind in registry.items():
         section = page.partition(f"\n### {name}\n")[2].partition("\n#")[0]
         for option in options_of(kind):
@@ -89,7 +89,7 @@ def test_a_page_has_a_table_of_options_for_each_method(
 
 
 def test_the_reference_shows_defaults_as_values_and_the_help_of_options() -> None:
-    griffe = pytest.importorskip("griffe")  # of the extra docs, too
+    griffe = pytest.importorskip("griffe")  # part of the extra docs
     import docstring_markdown
     import generated_pages
 

@@ -120,7 +120,7 @@ def test_teacher_labels_of_a_folder_belong_to_their_lines(data: Path, tmp_path: 
     said = sum(model.imitators.alphas(batch["piece_tokens"])).argmax(-1)
     assert (said == torch.tensor([1, 0] * 15)).float().mean() > 0.9
     np.save(teacher / "unlabeled.npy", np.full((29, 2), 0.5))
-    with pytest.raises(DataError, match="30 lines of pieces but 29 of teacher probabilities"):
+    with pytest.raises(DataError, match="30 lines of pieces, but 29 lines of teacher"):
         made.imitators(data, tmp_path / "other", teacher)
 
 

@@ -121,7 +121,7 @@ def test_sentences_without_labels_are_reported_for_validation(
     (tmp_path / "valid.edits-None.edits").write_text("KEEP KEEP KEEP\n\n\n")
     with caplog.at_level("WARNING"):
         task_of(tmp_path, *TRAINING, "--dataset-impl", "raw").load_dataset("valid")
-    assert "2 of 3 sentences of valid have no labels and are skipped" in caplog.text
+    assert "2 of 3 sentences in valid have no labels and are skipped" in caplog.text
 
 
 def test_frozen_encoder_does_not_change(data: Path, tmp_path: Path) -> None:

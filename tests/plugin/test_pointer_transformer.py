@@ -191,7 +191,7 @@ def test_truncation_of_long_sources_and_targets_is_logged(
 @pytest.mark.parametrize(
     ("flags", "culprit"),
     [
-        (("--arch", "transformer_tiny", "--share-all-embeddings"), "copies"),
+        (("--arch", "transformer_tiny", "--share-all-embeddings"), "can copy"),
         (("--truncate-source-words", "0"), "--truncate-source-words"),
         (("--init-encoder-only", "nowhere.pt"), r"nowhere.pt \(--init-enc"),
         (("--init-decoder-only", "nowhere.pt"), r"nowhere.pt \(--init-dec"),

@@ -134,7 +134,7 @@ def words_of(request: pytest.FixtureRequest) -> Callable[[str], list[str]]:
 def uninterrupted(
     run: Run, tmp_path_factory: pytest.TempPathFactory, words_of: Callable[[str], list[str]]
 ) -> Callable[[str], Path]:
-    """Return the folder of a training of a family with two checkpoints, and its output in log."""
+    """Return the folder of a family's training run, with two checkpoints and its output in log."""
 
     def train(name: str) -> Path:
         def build(folder: Path) -> None:

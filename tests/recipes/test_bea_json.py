@@ -115,7 +115,7 @@ def test_a_file(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Edits have types by ERRANT, and quotes are normalized."""
+    """Edits have ERRANT types, and quotes are normalized."""
     edits = [[0, 3, None, "M"], [8, 11, "sits", "AGV"], [14, 14, " the", "MD"]]
     essay = {"text": "the cat sit on mat.\nA dog\u2019s.", "edits": [[0, edits]]}
     path = tmp_path / "essays.json"

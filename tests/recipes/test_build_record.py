@@ -57,7 +57,7 @@ exec fairseq-train "${@:2}"
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Path:
-    """A recipe of two steps whose trainings write one line."""
+    """A recipe of two steps whose training runs write one line."""
     folder = tmp_path / "recipe"
     folder.mkdir()
     (folder / "settings.sh").write_text(SETTINGS.replace("COMMON", f"{ROOT}/examples/common"))
@@ -92,7 +92,7 @@ def step(recipe: Path, name: str, code: int = 0, **settings: str) -> str:
 
 
 def updates(recipe: Path, seed: int = 1) -> int:
-    """Return the number of trainings of the model of a seed."""
+    """Return the number of training runs of a seed's model."""
     return len((recipe.parent / f"work/runs/{seed}/updates").read_text().splitlines())
 
 

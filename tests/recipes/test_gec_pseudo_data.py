@@ -1,4 +1,4 @@
-"""Recipe of chapter 4: the tiny scale runs, the paper scale follows the thesis."""
+"""Recipe of chapter 4: the tiny scale runs, the paper scale follows Kiyono (2022)."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_held_out_sets_have_gold_or_none() -> None:
     settings["BLIND"] = "bea other"
     prepared = [" ".join(words) for words in dry("paper", "prepare", **settings)]
     gold = {words.removeprefix("cat /data/") for words in prepared if words.endswith(".m2")}
-    assert gold == {"valid.m2", "conll14.m2", "fce.m2"}  # trainings need valid
+    assert gold == {"valid.m2", "conll14.m2", "fce.m2"}  # training needs valid
     for name in ("valid", "test", "fce", "bea", "other"):
         assert any(words.endswith(f"/held-out/{name}/{name}.src-trg.src") for words in prepared)
     scored = dry("paper", "score", **settings)

@@ -1,4 +1,4 @@
-"""Recipe of MEIN: the tiny scale runs, the paper scale follows the thesis."""
+"""Recipe of MEIN: the tiny scale runs, the paper scale follows Kiyono (2022)."""
 
 from __future__ import annotations
 

@@ -77,8 +77,8 @@ def tiny_settings(work: Path) -> dict[str, str]:
 def test_the_tiny_scale_prints_a_table(tiny: tuple[Path, list[str]]) -> None:
     rows = [line.split(" | ") for line in tiny[1][3].splitlines()]
     found = {row[1]: float(row[2].split(" ")[0]) for row in rows[2:6]}
-    assert list(found) == ["nothing done", "transformer", "tagger", "augmented"]
-    assert min(found["tagger"], found["augmented"]) > found["nothing done"] + 5
+    assert list(found) == ["uncorrected", "transformer", "tagger", "augmented"]
+    assert min(found["tagger"], found["augmented"]) > found["uncorrected"] + 5
     assert rows[3][3].endswith("(1.00 x) |")
     labels = json.loads((tiny[0] / "text/ocr.0/valid.edits.json").read_text())
     assert labels["coverage"]["exact_share"] == 1

@@ -25,7 +25,7 @@ def test_tiny_scale_runs_and_is_reused(tmp_path: Path) -> None:
     settings |= {"UPDATES": "9", "WARMUP": "3", "SETS": "test"}
     table = [step(path, settings).stdout for path in STEPS][-1]
     rows = [line.split(" | ") for line in table.splitlines()[2:5]]
-    assert [row[1] for row in rows] == ["nothing done", "transformer-2", "pbd-2"]
+    assert [row[1] for row in rows] == ["uncorrected", "transformer-2", "pbd-2"]
     assert all("(1)" in row[2] for row in rows)
     are_reused(STEPS[:3], settings, "2 DIM=32, 2 UPDATES=10, 3 BEAM=4")
 

@@ -65,7 +65,7 @@ def test_imdb_has_the_split_of_the_thesis(imdb: Path, convert: Run, tmp_path: Pa
 
 
 def test_stop_words_are_not_compared(imdb: Path, convert: Run, tmp_path: Path) -> None:
-    """Footnote 5 of the thesis."""
+    """Footnote 5 of Kiyono (2022)."""
     put(tmp_path / "stop.txt", "the", "A")
     put(imdb / "train/neg/11_1.txt", "The POS film, music!")  # differs from test in a stop word
     shown = convert("imdb", "aclImdb", "data", "--stop-words", "stop.txt")

@@ -92,8 +92,8 @@ def outputs(tmp_path: Path) -> list[Path]:
     for name, (score, p) in scores.items():
         systems = {"baseline": {"seeds": [50.0]}, "method": {"seeds": [score]}}
         against = {"method": {"difference": score - 50, "low": 0, "high": 1, "p": p}}
-        content = {"systems": {name: {"accuracy": one} for name, one in systems.items()}}
-        content["against the baseline"] = against
+        scored = {name: {"accuracy": one} for name, one in systems.items()}
+        content = {"systems": scored, "against the baseline": against}
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
         for side, text in lines.items():
             (tmp_path / side).mkdir(exist_ok=True)

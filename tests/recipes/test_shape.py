@@ -43,7 +43,7 @@ def test_lines_run_at_the_tiny_scale(tmp_path: Path) -> None:
     for path in STEPS:
         shown = step(path, settings).stdout
         if path.name == "4_score.sh":
-            for row in ("nothing done", "absolute", "shared-8"):
+            for row in ("uncorrected", "absolute", "shared-8"):
                 assert f"| lines.extrapolate | test | {row} |" in shown
             assert "BLEU" not in shown
     text = tmp_path / "text/lines.extrapolate"

@@ -15,10 +15,10 @@
 #
 # Steps, with the section of the paper; "ours" is not in the paper:
 #   Lang-8   entries.train and .dat are tokenized by NLTK (3.3), with " in place of `` and '' as in the gold
-#            edits (ours); the M2 file is tokenized by spaCy already. Each correction of a sentence is a pair
+#            edits (ours); the M2 file is already tokenized with spaCy. Each correction of a sentence is a pair
 #            (ours), and pairs without edits are removed (3.3)
 #   NUCLE    all sentences (3.3), tokenized by NLTK as released
-#   FCE      all sentences (3.3) of its three parts (ours), tokenized by spaCy as released
+#   FCE      all sentences (3.3) of its three parts (ours), tokenized with spaCy as released
 #   train    the three corpora, for both tasks; pairs with an empty side are removed (ours)
 #   valid    CoNLL-2013 for conll, JFLEG dev for jfleg (3.3)
 #   test     CoNLL-2014, JFLEG test (3.3). The target side is the first annotator or reference (ours)

@@ -9,7 +9,7 @@
 #
 # Steps, with the section of the paper; "ours" is not in the paper:
 #   Wikipedia  one paragraph per line, without the titles of articles (ours). Punctuation is normalized and
-#              tokenized by Moses as in the Billion Word Benchmark (ours)
+#              tokenized with Moses, as in the Billion Word Benchmark (ours)
 #   Billion    sentences of at most 500 words (2.3), tokenized as released. Held-out shards are not read (ours)
 #   both       don 't becomes do n't (ours), since the pairs of all tasks have n't, and the vocabulary is counted
 #              in this text

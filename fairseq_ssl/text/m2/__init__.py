@@ -74,13 +74,13 @@ class M2Sentence:
 
     words: tuple[str, ...]
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
-    """Edits by annotator. There is at least one annotator. Noop edits are omitted."""
+    """Edits by annotator id, with at least one annotator. Noop edits are omitted."""
     line: int = 0
     """Line number of the start of the block in the file."""
 
 
 def read_m2(path: str | Path) -> Iterator[M2Sentence]:
-    """Yield the sentences in a file, which may be compressed."""
+    """Yield the sentences of an M2 file, which can be compressed (``.gz`` or ``.zst``)."""
     yield from parse_m2(read_lines(path), str(path))
 
 
@@ -96,8 +96,8 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
         if line.startswith("A "):
             if not sentence:
                 raise DataError(
-                    f"{name}:{number} is an edit without a line 'S ...' before it. Expected the "
-                    "sentence first."
+                    f"{name}:{number} is an edit without a sentence. Expected a line 'S ...' "
+                    "before it in the same block."
                 )
             _add_edit(sentence, line[2:], f"{name}:{number}")
         elif line == "S" or line.startswith("S "):
@@ -144,9 +144,9 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
             field = f"{edit.correction}{SEPARATOR}".partition(SEPARATOR)[0]
             if not edit.correction == field == edit.alternatives[0]:
                 raise DataError(
-                    f"{place} has the correction {edit.correction!r}, which an M2 file cannot "
-                    f"contain: {SEPARATOR} separates fields, || separates alternatives, and "
-                    f"{NO_CORRECTION} is the empty correction. Change the correction."
+                    f"{place} has the correction {edit.correction!r}, which cannot be written to "
+                    f"an M2 file: {SEPARATOR} separates fields, || separates alternatives, and "
+                    f"{NO_CORRECTION} is the empty correction. Replace these strings in the text."
                 )
 
 
@@ -164,13 +164,13 @@ def main_type(kind: str) -> str:
 
 
 class EditFilter:
-    """Function that returns True for the types of edits to keep.
+    """Function that selects edits by type: it returns True for a type whose edits are kept.
 
     A pattern is a full type (R:VERB:SVA), a type without its operation (VERB:SVA) or an operation
     (R, M, U). In a pattern, * matches any text: VERB* matches all verb types.
 
     Args:
-        types: patterns for the edits to keep (default: all edits)
+        types: patterns of the types to keep (default: all types)
 
     Example:
         >>> chosen = EditFilter(["VERB*"])
@@ -180,7 +180,7 @@ class EditFilter:
 
     def __init__(self, types: Sequence[str] = ()) -> None:
         if isinstance(types, str):
-            raise TypeError("Expected a list of patterns, not a string.")
+            raise TypeError(f"`types` is the string {types!r}. Expected a list of patterns.")
         self._keep = re.compile("|".join(map(translate, types or ["*"]))).match
         self._known: dict[str, bool] = {}
 
@@ -240,14 +240,13 @@ class EditApplier:
         self.overlapping += 1
         if not self.drop_overlaps:
             raise DataError(
-                f"{self.name}:{sentence.line} has two edits of annotator {self.annotator} at word "
-                f"{edit.start}. Expected edits that do not overlap. Set `drop_overlaps` to apply "
-                "only the first edit."
+                f"{self.name}:{sentence.line} has overlapping edits of annotator {self.annotator} "
+                f"at word {edit.start}. Set `drop_overlaps` to apply only the first of them."
             )
 
 
 def m2_annotators(path: str | Path) -> list[int]:
-    """Return the ids of all annotators in a file. A block without ``A`` lines has annotator 0."""
+    """Return all annotator ids in a file. A block without ``A`` lines counts for annotator 0."""
     return sorted({number for sentence in read_m2(path) for number in sentence.annotators})
 
 
@@ -265,9 +264,10 @@ def m2_to_text(
         path: M2 file
         source: output for the sentences
         target: output for the corrected sentences
-        annotator: annotator id, or None to write a file ``TARGET.ID`` for each annotator
-        chosen: filter for the edits to apply (default: all edits)
-        drop_overlaps: drop an edit that overlaps an earlier edit, instead of raising an error
+        annotator: id of the annotator; if None, the corrections of each annotator are written to a
+            separate file, named `target` with ``.ID`` appended
+        chosen: the edits to apply (default: all)
+        drop_overlaps: drop an edit that overlaps an earlier one, instead of raising an error
 
     Returns:
         The `EditApplier` for each target file, with its counts.
@@ -293,11 +293,12 @@ def m2_to_text(
             for file, applier in files:
                 file.write(applier(sentence) + "\n")
         if not known:
-            raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
+            raise DataError(f"{path} contains no line that begins with 'S '. Is this an M2 file?")
         if annotator is not None and annotator not in known:
             ids = sorted(known)
             raise DataError(
-                f"{path} has no annotator {annotator}. Annotators: {', '.join(map(str, ids))}."
+                f"{path} contains no annotator {annotator}. Choose one of its annotators: "
+                f"{', '.join(map(str, ids))}."
             )
     return appliers
 
@@ -319,11 +320,14 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
         for path, sentence, numbers in zip(paths, row, ids, strict=True):
             if sentence is None or row[0] is None:
                 ended = paths[row.index(None)]
-                raise DataError(f"{ended} has fewer sentences than the other files.")
+                raise DataError(
+                    f"{ended} contains fewer sentences than the other files. Merged files must "
+                    "have the same sentences."
+                )
             if sentence.words != merged.words:
                 raise DataError(
                     f"{path}:{sentence.line} and {paths[0]}:{merged.line} have different words. "
-                    "Merged files must contain the same sentences."
+                    "Merged files must have the same sentences."
                 )
             for annotator, edits in sentence.annotators.items():
                 merged.annotators[numbers[annotator]] = edits

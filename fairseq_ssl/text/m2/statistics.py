@@ -19,7 +19,7 @@ class AnnotatorStatistics:
     unchanged: int = 0
     """Number of sentences without edits."""
     types: Counter[str] = field(default_factory=Counter)
-    """Number of edits by full type, such as R:NOUN:NUM. Edits without a correction are included."""
+    """Number of edits by full type, such as R:NOUN:NUM, including edits without a correction."""
 
     @property
     def edits(self) -> int:
@@ -27,7 +27,7 @@ class AnnotatorStatistics:
         return self.types.total()
 
     def by(self, category: Callable[[str], str]) -> Counter[str]:
-        """Return the number of edits for each value of `category(type)`, such as `operation`."""
+        """Return the number of edits by category, where `category` maps a type to its category."""
         counts: Counter[str] = Counter()
         for kind, count in self.types.items():
             counts[category(kind)] += count
@@ -62,7 +62,7 @@ class M2Statistics:
                 counts.unchanged += not edits
                 counts.types.update(edit.type for edit in edits)
         if not statistics.sentences:
-            raise DataError(f"{name} has no line that begins with 'S '. Is this an M2 file?")
+            raise DataError(f"{name} contains no line that begins with 'S '. Is this an M2 file?")
         statistics.annotators = dict(sorted(statistics.annotators.items()))
         return statistics
 
@@ -84,7 +84,7 @@ class M2Statistics:
         }
 
     def tables(self) -> Iterator[list[list[str]]]:
-        """Yield three text tables with headers: totals, annotators, and types by operation."""
+        """Yield three tables as rows of cells: totals, annotators, and types by operation."""
         total = AnnotatorStatistics()
         for counts in self.annotators.values():
             total.types.update(counts.types)

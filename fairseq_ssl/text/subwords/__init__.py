@@ -1,4 +1,4 @@
-"""sentencepiece and subword-nmt models, and helpers to train both."""
+"""Subword models of sentencepiece and subword-nmt, and helpers to train them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class TrainedSubwords:
 def replace_model(prefix: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
     """Yield temporary paths for a model and its vocabulary. Rename both on exit.
 
-    The vocabulary is renamed first, so that it exists whenever the model exists. An older model is
-    deleted before, so that a killed run does not leave it with the new vocabulary.
+    An older model is deleted first, so that an interrupted run cannot leave it with the new
+    vocabulary. The vocabulary is renamed before the model, so that it exists if the model exists.
     """
     model, vocabulary = Path(f"{prefix}{suffix}"), Path(f"{prefix}{VOCABULARY_SUFFIX}")
     with exclusive(prefix), atomic_path(model) as new, atomic_path(vocabulary) as new_vocabulary:

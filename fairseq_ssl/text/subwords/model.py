@@ -36,28 +36,28 @@ SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)
 MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 MAX_SHOWN = 5
-"""Max number of symbols in a warning."""
+"""Maximum number of symbols in a warning."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SubwordTraining:
-    """Training options for a subword model."""
+    """Options for training a subword model."""
 
     size: int = option(
         MISSING,
-        "vocabulary size including tags (sentencepiece) or number of merges (subword-nmt)",
+        "vocabulary size including tags (sentencepiece) or number of BPE merges (subword-nmt)",
         low=1,
     )
-    kind: str = option(SENTENCEPIECE, "kind of subwords", choices=SUBWORD_KINDS)
+    kind: str = option(SENTENCEPIECE, "subword library", choices=SUBWORD_KINDS)
     character_coverage: float | None = option(
         None,
-        "for sentencepiece: fraction of the characters in the text that the vocabulary covers, for "
-        "example 1.0 for English or 0.9998 for Japanese",
+        "for sentencepiece: fraction of the characters in the text that the vocabulary covers; "
+        "Kiyono (2022) uses 1.0 for English and 0.9998 for Japanese",
         above=0,
         high=1,
         usual="1.0",
-        metavar="SHARE",
+        metavar="FRACTION",
     )
     model_type: str | None = option(
         None,
@@ -76,7 +76,8 @@ class SubwordTraining:
         is_given = self.character_coverage is not None or self.model_type is not None
         if self.kind != SENTENCEPIECE and is_given:
             raise UsageError(
-                f"`character_coverage` and `model_type` are only for the kind {SENTENCEPIECE}."
+                f"`character_coverage` and `model_type` need {SENTENCEPIECE}. Remove them, or set "
+                f"`kind` to {SENTENCEPIECE}."
             )
 
 
@@ -115,13 +116,13 @@ def train_subwords(
 def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter:
     """Return a function that segments a line into subwords. Tags are not segmented.
 
-    Tags at the beginning of a line are removed before segmentation and prepended to the result, as
-    in ``<BT> ▁A``. sentencepiece would insert an additional subword, as in ``▁ <BT> ▁A``. For tags
-    within a line, this subword is kept.
+    Tags at the beginning of a line are removed before segmentation and prepended to the result:
+    ``<BT> ▁A``. This avoids the separate ▁ that sentencepiece inserts before a tag within a line:
+    ``▁ <BT> ▁A``.
 
     Args:
         model: file or prefix of the model.
-        tags: tags in addition to the tags with which the model was trained.
+        tags: additional tags, with which the model was not trained.
     """
     path, all_tags = _find_model(model, tags)
     segment = _load_model(path, all_tags).cut
@@ -142,13 +143,13 @@ def encode_subwords_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Segment a text into subwords. Return None if this run does not complete it.
+    """Segment a text into subwords. Return None if this run does not complete the output.
 
     The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
-        source: text file, tokenized like the model's training text, or None for stdin
-        output: file, folder of parts, or binary stream
+        source: text, tokenized like the training text of the model; None for stdin
+        output: a file, a folder of parts, or a binary stream
         model: file or prefix of the model
         executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
@@ -169,18 +170,18 @@ def encode_subwords_file(
 
 
 def subword_segmenter(model: str | Path | None) -> LineRewriter:
-    """Return a cached `subword_encoder(model)`, or the identity if `model` is None."""
+    """Return the cached `subword_encoder(model)`, or the identity function if `model` is None."""
     return str if model is None else _cached_encoder(model, *file_fingerprint(model_file(model)))
 
 
 @lru_cache(maxsize=4)
 def _cached_encoder(model: str | Path, size: int, written: int) -> LineRewriter:
-    """Return the encoder. The size and the time of the model file are part of the cache key."""
+    """Return the encoder. The size and modification time of its file are in the cache key."""
     return subword_encoder(model)
 
 
 def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines of a fairseq dictionary of all subwords and tags, for ``--srcdict``."""
+    """Yield the lines of a fairseq dictionary that contains all subwords and tags."""
     path, all_tags = _find_model(model, tags)
     missing = dict.fromkeys(all_tags)
     for subword, count in _load_model(path, all_tags).pieces():
@@ -207,7 +208,7 @@ def _load_model(path: Path, tags: Sequence[str]) -> SentencepieceModel | Subword
 
 
 def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
-    """Return a model's file and all tags. The tags from training come first."""
+    """Return the file of a model and all tags: those of its training, then `tags`."""
     _check_tags(tags)
     path = model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
@@ -219,7 +220,7 @@ def _check_tags(tags: Sequence[str]) -> None:
 
 
 def model_file(model: str | Path) -> Path:
-    """Return the file of a model that is specified by its file or its prefix."""
+    """Return the file of a model. `model` is this file or its prefix."""
     model = Path(model)
     if model.is_file():
         return model
@@ -228,9 +229,9 @@ def model_file(model: str | Path) -> Path:
         raise UsageError(f"Both {paths[0]} and {paths[1]} exist. Pass one of them.")
     if not paths:
         raise DataError(
-            f"{model} is not a file, nor is "
-            f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} in its folder. Train "
-            "a model with: fairseq-ssl subwords train"
+            f"There is no subword model {model}: neither this file nor "
+            f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} exists. Train a "
+            "model with `fairseq-ssl subwords train`."
         )
     return paths[0]
 

@@ -19,7 +19,7 @@ MAX_LINE_BYTES_TRAINED = 4192
 
 
 class SentencepieceModel:
-    """Subword model that was trained with sentencepiece.
+    """Subword model trained with sentencepiece.
 
     Args:
         path: model file
@@ -50,7 +50,7 @@ class SentencepieceModel:
         return subwords
 
     def user_symbols(self) -> list[str]:
-        """Return the user-defined symbols. Their score is 0, but the first merge's score is -0."""
+        """Return the user-defined symbols, whose score is 0. The first merge has a score of -0."""
         processor = self._processor
         kinds = processor.is_unknown, processor.is_control, processor.is_unused, processor.is_byte
         return [
@@ -63,7 +63,7 @@ class SentencepieceModel:
         return list(self._processor.encode(text, out_type=str))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield the subwords in the vocabulary. All counts are 1, since a model has no counts."""
+        """Yield the subwords of the vocabulary with a count of 1. The model stores no counts."""
         for piece in self._pieces:
             yield piece, 1
 
@@ -84,7 +84,7 @@ def train(
         prefix: prefix of the outputs.
         size: vocabulary size, including tags.
         tags: symbols that are never segmented.
-        coverage: fraction of characters covered by the vocabulary.
+        coverage: fraction of the characters in the text that the vocabulary covers.
         model_type: ``bpe`` or ``unigram``.
         size_name: name of the parameter `size` in error messages.
     """
@@ -107,9 +107,9 @@ def train(
 
 
 class _TrainingText:
-    """Iterable over training lines that counts long lines and stores exceptions.
+    """Iterable over training lines that counts long lines and stores an exception of `lines`.
 
-    Otherwise, an error from sentencepiece would hide exceptions that `lines` raises.
+    sentencepiece replaces such an exception with its own RuntimeError.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -141,23 +141,27 @@ def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubw
 
 
 def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> DataError:
-    """Convert an exception from sentencepiece. `size` is a text such as ``"`size` is 8000"``."""
+    """Convert an error of sentencepiece to a DataError that begins with `size`.
+
+    `size` is text such as ``"`size` is 8000"``.
+    """
     if text.read == text.long:
         return DataError("There is no text to train on. All lines are empty or too long.")
     maximum = re.search(r"too high.*<= (\d+)", str(error))
     if maximum:
         return DataError(
-            f"{size}, more than the distinct subwords in the text. Expected at most {maximum[1]}."
+            f"{size}, more than the number of distinct subwords in the text. Expected at most "
+            f"{maximum[1]}."
         )
     minimum = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
     if minimum:
         return DataError(
-            f"{size}, fewer than the distinct characters in the text. Expected {minimum[1]} or "
-            "more."
+            f"{size}, less than the number of distinct characters in the text. Expected "
+            f"{minimum[1]} or more."
         )
     if "insert_id(" in str(error):
         return DataError(
-            f"{size}, too few for a vocabulary with <unk>, <s> and </s>. Expected a larger number."
+            f"{size}, too small for <unk>, <s> and </s>, which are included. Set a larger size."
         )
     return DataError(f"sentencepiece cannot train a model: {' '.join(str(error).split())}")
 

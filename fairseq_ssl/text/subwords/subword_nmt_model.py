@@ -18,7 +18,7 @@ from fairseq_ssl.text.vocabulary import count_lines, read_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
-"""In merges, suffix of a symbol at the end of a word. In text, suffix of a subword that is not."""
+"""Suffix of word-final symbols in a merge file, and of non-final subwords in text."""
 VERSIONS = ((0, 1), (0, 2))
 """Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
@@ -35,8 +35,8 @@ class SubwordNmtModel:
         self._tags, self._tagged = tags, _load_bpe(codes, str(path), tags) if tags else self._plain
 
     def cut(self, text: str) -> list[str]:
-        """Segment a text into subwords. Spaces or CR separate words, as in training."""
-        # Searching for tags in each word takes four times as long, so only lines with tags use it.
+        """Segment a text into subwords. Words end at spaces or carriage returns, as in training."""
+        # The search for tags in each word takes four times as long, so only lines with tags use it.
         bpe = self._tagged if any(tag in text for tag in self._tags) else self._plain
         if len(bpe.cache) > CACHE_SIZE:
             bpe.cache.clear()
@@ -72,11 +72,16 @@ def train(
     for word in ("", *tags):
         del words[word]
     if not any(len(word) > 1 for word in words):
-        raise DataError("There is no text to train on. No word has two or more letters.")
+        raise DataError(
+            "There is no text to train on. Expected a word with two or more characters."
+        )
     codes = _learn_merges(words, size)
     merges = len(codes) - 1
     if not merges:
-        raise DataError("There is too little text to train on. No pair of letters is repeated.")
+        raise DataError(
+            "There is too little text to train on: no pair of characters is repeated. Expected "
+            "more text."
+        )
     path = Path(f"{prefix}{SUFFIX}")
     subwords = _count_subwords(words, codes, str(path))
     with replace_model(prefix, SUFFIX) as (temporary, vocabulary):
@@ -118,7 +123,7 @@ def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter
 
 
 def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
-    """Create a subword-nmt BPE object from the lines of a merge file.
+    """Return subword-nmt's BPE object for the lines of a merge file.
 
     Raise DataError if a line is malformed.
     """

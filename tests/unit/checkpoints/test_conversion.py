@@ -114,7 +114,7 @@ def test_unknown_names_are_replaced_or_rejected() -> None:
 
 
 def test_one_direction_has_declared_options_only() -> None:
-    """Fields that are not options of the command line are kept, too."""
+    """Fields that are not command-line options are also kept."""
     fields = {"bytenet_dilations": "1,2", "bytenet_encoder_kernel": 7, "bytenet_uncompressed": True}
     fields["bytenet_activation"] = "selu"
     original = state("bytenet", "reconstruction_translation", **fields, gift=CODE)
@@ -127,7 +127,7 @@ def test_one_direction_has_declared_options_only() -> None:
     with pytest.raises(UsageError, match="de-en or en-de"):
         one_direction(original, None, None)
     original["cfg"]["model"].bytenet_dilations = CODE
-    with pytest.raises(DataError, match=r"model\.bytenet_dilations of the checkpoint"):
+    with pytest.raises(DataError, match=r"checkpoint's option model\.bytenet_dilations"):
         one_direction(original, "de", "en")
 
 

@@ -45,7 +45,7 @@ def test_the_last_are_sorted_by_number(folder: Path) -> None:
 
 def test_invalid_requests_are_rejected(folder: Path) -> None:
     calls: dict[str, Callable[[], object]] = {
-        "has 5 checkpoints": lambda: CheckpointSelection(last=6, by="update").paths([folder]),
+        "contains 5 checkpoints": lambda: CheckpointSelection(last=6, by="update").paths([folder]),
         "none": lambda: CheckpointSelection(last=1, by="epoch").paths([folder / "none"]),
         "`by` needs `last`": lambda: CheckpointSelection(by="epoch"),
         "is a folder": lambda: CheckpointSelection().paths([folder]),
@@ -90,5 +90,5 @@ def test_scores_that_are_not_numbers_are_not_used(tmp_path: Path) -> None:
         checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch, value, higher=False)
     names = [path.name for path in CheckpointSelection(best=2).paths([tmp_path])]
     assert names == ["checkpoint3.pt", "checkpoint1.pt"]
-    with pytest.raises(DataError, match="has 2 checkpoints"):
+    with pytest.raises(DataError, match="contains 2 checkpoints"):
         CheckpointSelection(best=3).paths([tmp_path])

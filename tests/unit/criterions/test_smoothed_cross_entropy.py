@@ -41,7 +41,7 @@ def test_values_and_gradients_are_those_of_fairseq(
     log_p = torch.log_softmax(same, -1, dtype=torch.float32)
     expected = label_smoothed_nll_loss(log_p, TARGET, smoothing, PAD, reduce)
     torch.testing.assert_close(found, expected)
-    # Rows may have weights, and the second value may have a gradient, too.
+    # Rows may have weights, and the second value may also have a gradient.
     weights = torch.rand_like(expected[0])
     for one, (loss, nll) in ((logits, found), (same, expected)):
         (weights * loss + 0.3 * nll).sum().backward()  # type: ignore[no-untyped-call]

@@ -36,7 +36,7 @@ def data_folder(folder: Path) -> Path:
 
 
 def binarized_split(data: Path, split: str, source: str, target: str) -> None:
-    """Write a split of a data folder in the format of fairseq-preprocess."""
+    """Write a split of a data folder in fairseq-preprocess format."""
     for side, text in (("src", source), ("trg", target)):
         dictionary = Dictionary.load(str(data / f"dict.{side}.txt"))
         name = str(data / f"{split}.src-trg.{side}")

@@ -50,11 +50,11 @@ def test_scores_are_equal_to_one_forward_pass_per_token(
     for max_tokens in BATCHES:
         scoring = ScoringConfig(MASKED_MODEL, tuple(folders), "mlm", max_tokens=max_tokens)
         scored = scorer_loader(scoring)(scoring, 0).score(PAIRS)
-        for (mean, penalised), values in zip(scored.values, expected, strict=True):
+        for (mean, penalized), values in zip(scored.values, expected, strict=True):
             size = len(values)
             assert mean == pytest.approx(sum(values) / size if size else 0.0, abs=1e-4)
             penalty = ((5 + size) / 6) ** 0.8
-            assert penalised == pytest.approx(sum(values) / penalty, abs=1e-4)
+            assert penalized == pytest.approx(sum(values) / penalty, abs=1e-4)
         assert scored.tokens == sum(map(len, expected))
 
 

@@ -1,4 +1,4 @@
-"""Checks of the paths of jobs."""
+"""Path checks for jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shifted positions equal equation 6.2 of the thesis; relative attention equals loops over i, j."""
+"""Shifted positions equal Kiyono (2022), eq. 6.2; relative attention equals loops over i, j."""
 
 from __future__ import annotations
 
