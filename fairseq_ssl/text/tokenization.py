@@ -344,7 +344,7 @@ def tokenize_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Tokenize and truecase a text. Return None if this run does not complete the output.
+    """Tokenize or truecase a text, or both. Return None if this run does not complete the output.
 
     The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
