@@ -294,14 +294,14 @@ def analyze(
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
-    """Compare weights with oracle choices. Score each feature alone, and all others without it.
+    """Compare weights with oracle choices. Score each feature alone, and the others without it.
 
     Args:
         nbest: n-best list of development sentences
         references: one text per annotator, one sentence per line
         weights: weights by score name, 0 or more, such as those of `tune`
         config: options
-        search: search method without a feature (default: line search with 20 restarts)
+        search: search method for weights without a feature (default: line search, 20 restarts)
         progress: called with the number of evaluated points and starts
 
     Example:

@@ -173,8 +173,8 @@ class WeightSearch:
 
     method: str = option(
         "mert",
-        "grid: all points of a grid (Kiyono, 2022); mert: exact line search (Och, 2003), which "
-        "takes seconds for any number of features",
+        "search method; grid: all points of a grid (Kiyono, 2022); mert: exact line search (Och, "
+        "2003), which takes seconds for any number of features",
         choices=("grid", "mert"),
     )
     step: float = option(

@@ -132,16 +132,19 @@ class VectorTraining:
     """Hyperparameters of word vectors. All defaults except `dimensions` are fastText's."""
 
     dimensions: int = option(300, "number of vector dimensions", low=1, high=10_000)
-    epochs: int = option(5, "epochs", low=1, high=10_000)
+    epochs: int = option(5, "number of epochs", low=1, high=10_000)
     min_count: int = option(5, "minimum number of occurrences of a word", low=1, high=10**9)
     window: int = 5
     """Number of context words on each side."""
     buckets: int = option(
-        2_000_000, "hash buckets for character n-grams of 3 to 6 letters", low=1, high=10**9
+        2_000_000,
+        "hash buckets for character n-grams of 3 to 6 letters",
+        low=1,
+        high=10**9,
     )
     seed: int = 1
     jobs: int = option(
-        1, "threads; results with several threads are not reproducible", low=1, high=1024
+        1, "number of threads; results with several threads are not reproducible", low=1, high=1024
     )
     sample: float = 1e-4
     """Subsampling threshold for frequent words; 0: no subsampling."""
