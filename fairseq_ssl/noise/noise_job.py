@@ -195,8 +195,8 @@ class LineNoise:
         if counts is None and _needs(specs, "unigrams"):
             raise UsageError(
                 "This noise samples words by their frequency, but the words of the text cannot be "
-                "counted in batches of lines. Set `counts` to a file in the format of fairseq's "
-                "dict.txt, such as the file OUTPUT.counts of fairseq-ssl noise."
+                "counted in batches of lines. Set `counts` to a file in fairseq's dict.txt format, "
+                "such as the file OUTPUT.counts of fairseq-ssl noise."
             )
         loaded = resources.load(specs, counts or {})
         self.noise = CorpusNoise(build_noise(specs, loaded), loaded["table"], seed)
@@ -322,8 +322,8 @@ class _NoiseJob(TextJob):
         if path is None or is_device(path):
             raise UsageError(
                 "This noise samples words by their frequency, but words cannot be counted in stdin "
-                "or another pipe, which can be read only once. Set `counts` to a file in the "
-                "format of fairseq's dict.txt, or read the text from a file."
+                "or another pipe, which can be read only once. Set `counts` to a file in "
+                "fairseq's dict.txt format, or read the text from a file."
             )
         if kept is None:
             return self._count_words()
