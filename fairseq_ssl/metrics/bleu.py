@@ -1,4 +1,4 @@
-"""BLEU and chrF of sacreBLEU: metrics and sufficient statistics."""
+"""BLEU and chrF with sacreBLEU: metrics and sufficient statistics."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ def bleu_words(tokenizer: str) -> LineRewriter:
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
-"""Metrics for which re-ranking can tune weights, from sums of sentence statistics."""
+"""Names of the metrics that re-ranking can maximize, from summed sentence statistics."""
 SentenceSums = NDArray[np.int64]
 ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 
 
 class SumMetric(ABC):
-    """A corpus metric of sacreBLEU that is a function of the sums of sentence counts.
+    """Corpus metric of sacreBLEU that is a function of summed sentence counts.
 
-    `pickle` and `copy` store the option of the class, because sacreBLEU's metric cannot be pickled.
+    `pickle` and `copy` store the constructor's argument, because sacreBLEU's metric cannot be
+    pickled.
     """
 
     def __init__(self, metric: Any, option: str | int) -> None:
@@ -67,7 +68,7 @@ class SumMetric(ABC):
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
-        """Yield the counts of the candidates of each sentence, [candidates][counts].
+        """Yield the counts of each sentence's candidates, [candidates][counts].
 
         Args:
             lists: candidates of each sentence
@@ -81,12 +82,12 @@ class SumMetric(ABC):
             ]
 
     def exact(self, sums: SentenceSums) -> float:
-        """Compute the corpus score of sums of counts [counts] with sacreBLEU."""
+        """Compute the corpus score with sacreBLEU from summed counts [counts]."""
         return float(self._metric._compute_score_from_stats(sums.tolist()).score)
 
     @abstractmethod
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Map sums of counts [..., counts] to corpus scores in percent [...]."""
+        """Map summed counts [..., counts] to corpus scores in percent [...]."""
 
     @abstractmethod
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
@@ -96,15 +97,15 @@ class SumMetric(ABC):
 class BleuSums(SumMetric):
     """BLEU with sacreBLEU's default smoothing (exp).
 
-    Counts: hypothesis length, length of the closest reference, correct n-grams for n = 1 to 4, all
-    n-grams for n = 1 to 4.
+    Counts: hypothesis length, length of the closest reference, correct n-grams for n = 1 to 4, and
+    total n-grams for n = 1 to 4.
     """
 
     def __init__(self, tokenizer: str = "13a") -> None:
         super().__init__(bleu_metric(tokenizer), tokenizer)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Map sums of counts [..., counts] to corpus BLEU [...]."""
+        """Map summed counts [..., counts] to corpus BLEU [...]."""
         return _bleu(np.asarray(sums, np.float64), effective_order=False)
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
@@ -132,7 +133,7 @@ def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
 class ChrfSums(SumMetric):
     """chrF2 with character n-grams up to 6 and word n-grams up to `word_order`.
 
-    Counts for each order: n-grams of the hypothesis, of the best reference, and matches.
+    Counts for each order: n-grams of the hypothesis, n-grams of the best reference, and matches.
     """
 
     def __init__(self, word_order: int = 0) -> None:
@@ -141,7 +142,7 @@ class ChrfSums(SumMetric):
         self._weight = float(self._metric.beta**2)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Map sums of counts [..., counts] to corpus chrF [...]."""
+        """Map summed counts [..., counts] to corpus chrF [...]."""
         candidate, reference, shared = np.moveaxis(
             np.asarray(sums, np.float64).reshape(*sums.shape[:-1], -1, 3), -1, 0
         )
@@ -160,7 +161,7 @@ class ChrfSums(SumMetric):
 
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
-    """Create a metric of `SUM_METRICS`. `tokenizer` is for BLEU only."""
+    """Create the metric with a name in `SUM_METRICS`. `tokenizer` is for BLEU only."""
     check_choice("metric", name, SUM_METRICS)
     if name == "bleu":
         return BleuSums(tokenizer)
@@ -168,7 +169,7 @@ def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
 
 
 class SacreBleuMetric(ReferenceMetric):
-    """Base class of metrics that sacreBLEU computes."""
+    """Base class of metrics that are computed with sacreBLEU."""
 
     def __init__(self, sums: SumMetric, references: Sequence[TextSource] | None) -> None:
         super().__init__(references)
@@ -195,11 +196,11 @@ class SacreBleuMetric(ReferenceMetric):
 
 
 class Bleu(SacreBleuMetric):
-    """BLEU of sacreBLEU.
+    """BLEU, computed with sacreBLEU.
 
     Args:
         references: one text per annotator (default: passed to each call)
-        tokenize: tokenizer of sacreBLEU
+        tokenize: name of a sacreBLEU tokenizer
 
     Example:
         >>> print(Bleu().corpus_score(["the cat sat on the mat"], [["the cat sat on a mat"]]))
@@ -224,11 +225,11 @@ class Bleu(SacreBleuMetric):
 
 
 class Chrf(SacreBleuMetric):
-    """chrF2 or chrF2++ of sacreBLEU (Popovic, 2015, 2017).
+    """chrF2 or chrF2++ (Popovic, 2015, 2017), computed with sacreBLEU.
 
     Args:
         references: one text per annotator (default: passed to each call)
-        word_order: max order of word n-grams, 0 for chrF or 2 for chrF++
+        word_order: maximum order of word n-grams, 0 for chrF or 2 for chrF++
 
     Example:
         >>> print(Chrf(word_order=2).corpus_score(["the cat sat"], [["the cat sat"]]))

@@ -1,8 +1,8 @@
-"""Edits and their types by ERRANT (Bryant et al., 2017).
+"""Extraction of edits and their types with ERRANT (Bryant et al., 2017).
 
 A spaCy pipeline tags and parses the sentences. The package errant merges and classifies their
-differences. Sentences are aligned here, because errant reads a spaCy token for each cell of the
-alignment table.
+differences. Sentences are aligned in this module, because errant's alignment is slow: it reads a
+spaCy token for each cell of the alignment table.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2
 
 log = logging.getLogger(__name__)
 
-PURPOSE = "Extracting edits by ERRANT"
+PURPOSE = "Extracting edits with ERRANT"
 UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Treebank"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
-"""Costs of a substitution by another lemma, and by another part of speech: between two open classes
-and otherwise."""
+"""Substitution costs for different lemmas, for different open-class parts of speech, and for other
+different parts of speech."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that need torch."""
 
 NEEDED = {"TAG": "tagger", "POS": "attribute_ruler", "DEP": "parser", "LEMMA": "lemmatizer"}
-"""Attributes of tokens that ERRANT reads, and a component that sets each of them."""
+"""Token attributes that ERRANT reads, with a pipeline component that sets each attribute."""
 FACTORIES = {
     *("tok2vec", "tagger", "morphologizer", "parser", "senter", "sentencizer"),
     *("attribute_ruler", "lemmatizer", "trainable_lemmatizer"),
 }
-"""Factories of components that set these attributes or sentences."""
+"""Factories of components that set these attributes or sentence boundaries."""
 SAFE_NAME = re.compile(r"[\w-]+|@architectures = spacy(-legacy)?\.(?!Torch)\w+\.v\d+")
-"""Names of components, which are also folders, and functions in the settings of a pipeline."""
+"""Pattern of allowed component names (also folder names) and functions in pipeline settings."""
 
 READ = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
-"""Attributes of tokens that cached rules may read."""
+"""Token attributes that cached rules may read."""
 ANNOTATED = ["TAG", "DEP", "POS", "MORPH", "LEMMA"]
-"""Attributes of tokens that cached rules may set."""
+"""Token attributes that cached rules may set."""
 
 AlignmentStep = tuple[str, int, int, int, int]
 """Operation, start and end in the source, then start and end in the corrected sentence.
@@ -70,7 +70,7 @@ class Annotator:
 
     Args:
         model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
-            speech, edits have no types, and some are merged differently. Of a folder, only the
+            speech, edits have no types, and some are merged differently. From a folder, only the
             components in `FACTORIES` are loaded.
     """
 
@@ -95,7 +95,7 @@ class Annotator:
     def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
         """Return an M2 sentence per source, with one annotator per corrected sentence.
 
-        The pipeline parses each sentence once, all as one batch, without unchanged sources.
+        All sentences are parsed as one batch, each of them once. Unchanged sources are not parsed.
         """
         words = [(source.split(), [text.split() for text in texts]) for source, texts, _ in pairs]
         changed = {
@@ -134,9 +134,9 @@ class Annotator:
 
 
 class _CachedRules:
-    """Replacement of the attribute ruler and the lemmatizer that caches the results of each token.
+    """Replacement for the attribute ruler and the lemmatizer that caches the results per token.
 
-    Both read one token at a time, except in patterns of several tokens, which are not cached.
+    Both read one token at a time. Documents that match a pattern of several tokens are not cached.
     """
 
     def __init__(self, nlp: Any) -> None:
@@ -148,7 +148,7 @@ class _CachedRules:
             (self._single if _is_single(rule) else self._longer).add(**rule)
         self._new_document = partial(import_optional("spacy.tokens", PURPOSE).Doc, nlp.vocab)
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """Attributes of a token after both components, by the attributes before."""
+        """Attributes of a token after both components, by its attributes before them."""
 
     def annotate(self, document: Any) -> Any:
         """Return a document with the annotations of both components."""
@@ -184,12 +184,12 @@ def _is_single(rule: Mapping[str, Any]) -> bool:
 
 
 def _attributes(document: Any) -> list[tuple[int, ...]]:
-    """Return the ids of each token, its form first."""
+    """Return the attribute ids of each token, starting with its form."""
     return list(map(tuple, document.to_array(["ORTH", *ANNOTATED]).tolist()))
 
 
 def _annotated(document: Any, tokens: Sequence[Sequence[int]]) -> Any:
-    """Return a document with the ids of its tokens replaced."""
+    """Return a document with the attribute ids of its tokens replaced."""
     return document.from_array(ANNOTATED, np.array(tokens, dtype=np.uint64))
 
 
@@ -203,7 +203,7 @@ class _Alignment:
 
 
 def align_documents(before: Any, after: Any) -> list[AlignmentStep]:
-    """Return the cheapest alignment of two parsed spaCy documents, as errant's `Alignment` does."""
+    """Return the cheapest alignment of two parsed spaCy documents, as in errant's `Alignment`."""
     attributes = ["ORTH", "LOWER", "LEMMA", "POS"]
     rows, columns = before.to_array(attributes), after.to_array(attributes)
     length, width = len(rows), len(columns)
@@ -360,7 +360,7 @@ def _pipeline(spacy: Any, model: str) -> Any:
     if not is_package and not Path(model).exists():
         raise MissingPackageError(
             model,
-            "Classifying errors by ERRANT",
+            "Classifying errors with ERRANT",
             f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to the folder of a "
             "pipeline. Edits without types need no pipeline.",
         )
@@ -383,8 +383,8 @@ def _load_folder(folder: str) -> Any:
     """Load the components of a folder that annotate what ERRANT reads.
 
     The settings of a pipeline can call any function that an installed package registers, for
-    example to read a file. Only layers of spaCy are called. Other sections of the settings are
-    dropped.
+    example to read a file. Here, only spaCy layers are allowed. Other sections of the settings are
+    ignored.
     """
     util = import_optional("spacy.util", PURPOSE, "gec")
     config = util.load_config(Path(folder) / "config.cfg", interpolate=True)
@@ -397,8 +397,8 @@ def _load_folder(folder: str) -> Any:
     for name in (*components, *_functions(components)):
         if not SAFE_NAME.fullmatch(name):
             raise DataError(
-                f"{folder} was rejected: its config.cfg has {name[:80]!r}. Expected only layers "
-                "of spaCy. Install the pipeline as a package if you trust it."
+                f"{folder} was rejected: its config.cfg contains {name[:80]!r}. Expected only "
+                "spaCy layers. Install the pipeline as a package if you trust it."
             )
     settings = {"lang": config["nlp"]["lang"], "pipeline": list(components)}
     config = {"nlp": settings, "components": components}
@@ -441,8 +441,8 @@ def annotate_texts(
     Args:
         source: tokenized text, one sentence per line
         references: one corrected text per annotator
-        model: name or folder of a spaCy pipeline; None: a blank pipeline, for edits without types
-        jobs: number of processes, 1 or more; does not change the result
+        model: name or folder of a spaCy pipeline, or None to extract edits without types
+        jobs: number of processes, 1 or more, which does not change the result
         progress: called with the number of sentences done
     """
     load_annotator(model)

@@ -32,9 +32,9 @@ GleuCounts = NDArray[np.float64]
 
 MAX_N = 4
 SAMPLES = 500
-"""Number of rounds with several references."""
+"""Number of sampling rounds if there are several references."""
 OF_SINGLE = "mean of single references"
-"""Name of the value that comparisons use, since rounds cannot be computed from sums."""
+"""Name of the value in comparisons, because rounds cannot be computed from summed counts."""
 
 
 class Gleu(ReferenceMetric):
@@ -93,8 +93,8 @@ class Gleu(ReferenceMetric):
     ) -> MetricScore:
         """Compute GLEU of one sentence, the mean over one or more references.
 
-        As in the authors' script, counts of 0 are replaced by 1. A sentence without 4-grams can
-        therefore have 100, and a sentence without correct n-grams is above 0.
+        As in the authors' script, counts of 0 are replaced with 1. A sentence without 4-grams can
+        therefore score 100, and a sentence without correct n-grams scores above 0.
         """
         check_reference_list(references)
         metric = Gleu([[reference] for reference in references], [source])
@@ -132,7 +132,7 @@ class Gleu(ReferenceMetric):
 
     @property
     def compared(self) -> str:
-        """The name of the value of `total_score`, whose differences comparisons show."""
+        """Name of the value that `total_score` returns, which is used in comparisons."""
         return self.name if len(self.references) == 1 else OF_SINGLE
 
     def total_score(self, totals: SentenceStatistics) -> float:

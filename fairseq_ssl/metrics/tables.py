@@ -35,7 +35,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, main_type
 
 MOST_FREQUENT = 10
-"""Max number of types in tables of their fractions and in figures."""
+"""Maximum number of error types in figures and in the table of gold edit types."""
 M2_SUFFIXES = (".m2", *(f".m2{suffix}" for suffix in COMPRESSIONS))
 STDIN = Path("-")
 
@@ -57,13 +57,13 @@ class ScoreBreakdown:
     """Table of scores by subset of the test set, or by error type."""
 
     key: str
-    """Name of the rows, also the key in JSON."""
+    """Name of the kind of rows, which is also the key in JSON."""
     unit: str
-    """Name of the score."""
+    """Name of the score in the cells."""
     columns: list[str]
     """Names of the systems, or of the levels."""
     rows: dict[str, list[SeedRange | None]]
-    """Scores by row, one per column. None if neither the system nor the gold has the error type."""
+    """Scores by row, one per column. None if neither system nor gold edits have the error type."""
     counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
     """Edit counts of each row, by column and seed. Empty unless the rows are error types."""
 
@@ -110,19 +110,19 @@ class ScoreBreakdown:
 
 @dataclass
 class SystemScores:
-    """Scores of one or more systems by one metric, with optional analyses."""
+    """Scores of one or more systems with one metric, and optional analyses."""
 
     metric: Metric
     systems: dict[str, list[ScoredOutput]]
     """Outputs by system, one per seed."""
     breakdown: ScoreBreakdown | None = None
-    """Result of `analyze`, None before the call."""
+    """Result of `analyze`, or None if it has not been called."""
     comparisons: dict[str, BootstrapResult] = field(default_factory=dict)
     """Results of `compare`: difference of each system from the baseline."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """Parameters of `compare` in the signature."""
     name: str = ""
-    """Name of a single system, "" if it is only the path of the file."""
+    """Name of a single system, or "" if its name is only the path of its file."""
 
     @property
     def is_single(self) -> bool:
@@ -135,7 +135,7 @@ class SystemScores:
         return len(next(iter(self.systems.values()))[0].rows)
 
     def compare(self, baseline: Sequence[ScoredOutput], resamples: int | None = None) -> None:
-        """Compare each system with a baseline by a paired bootstrap.
+        """Compare each system with a baseline in a paired bootstrap.
 
         Args:
             baseline: outputs of the baseline, one per seed
@@ -253,7 +253,7 @@ def system_files(systems: Mapping[str, Sequence[str | Path]]) -> dict[str, list[
     files = {name: path_list(paths) for name, paths in systems.items()}
     for name, paths in files.items():
         if not paths:
-            raise UsageError(f"The system {name} has no files. Expected one for each seed.")
+            raise UsageError(f"The system {name} has no files. Expected one file per seed.")
     return files
 
 
@@ -269,7 +269,7 @@ def score_systems(
         metric: metric with its references or gold edits
         systems: files by system, one per seed; `Errant` also accepts M2 files with the edits of
             the system; ``-`` is stdin
-        baseline: files of a system to compare with by a paired bootstrap, one per seed
+        baseline: files of the system to compare with in a paired bootstrap, one per seed
         resamples: number of bootstrap samples (default: 1000)
 
     Example:

@@ -47,7 +47,7 @@ class Arcs:
 
     lattice: Lattice
     into: list[dict[int, Merged]]
-    """Edits by index of the last cell and of the first cell."""
+    """Edits by index of the last cell, and then by index of the first cell."""
     order: list[Arc]
     """Arcs in the order of the script. Adjacent copies are listed once."""
     copies: dict[Arc, int]

@@ -47,7 +47,7 @@ class MatchCounts(NamedTuple):
 
 
 def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCounts]]:
-    """Return the counts of each hypothesis, one per annotator in sorted order.
+    """Return the match counts of each hypothesis, one per annotator, sorted by annotator id.
 
     Args:
         pairs: gold sentences and hypotheses
@@ -66,7 +66,7 @@ def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCou
 
 
 def proposed_edits(sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-    """Return the edits of a hypothesis that match best, one list per annotator in order."""
+    """Return the best matching edits of a hypothesis, one list per annotator, sorted by id."""
     return _propose(sentence, output, _gold(sentence))
 
 
@@ -117,12 +117,12 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Return the counts of each sentence with the annotator that maximizes F so far.
+    """Return the counts of each sentence for the annotator that maximizes F.
 
-    F is computed over all sentences up to this sentence.
+    F is computed over all sentences up to and including this sentence.
 
-    Ties are broken by more correct edits, then a lower sum of proposed and beta^2 gold edits, then
-    the order of the annotators.
+    Ties are broken by more correct edits, then by a lower sum of the proposed edits and beta^2
+    times the gold edits, then by the order of the annotators.
     """
     total, counts = MatchCounts(0, 0, 0), []
     for choices in counts_of:
