@@ -1,7 +1,8 @@
 """Analyses and comparisons of trained models.
 
-Each analysis takes checkpoints of one or more models and a data folder of fairseq-preprocess. It
-returns a result with values, tables and a figure. Call `fairseq_ssl.register` first.
+Each analysis takes checkpoints of one or more models and a data folder created by
+fairseq-preprocess. It returns a result with values, tables and a figure. Call
+`fairseq_ssl.register` first.
 
 >>> import fairseq_ssl
 >>> from fairseq_ssl.analysis import score_by_length

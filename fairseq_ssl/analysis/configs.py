@@ -14,7 +14,7 @@ from fairseq_ssl.text.tokenization import Detokenization
 
 @dataclass(frozen=True)
 class AnalysisConfig:
-    """Options of all analyses."""
+    """Options shared by all analyses."""
 
     subset: str = option("valid", "split of the data", metavar="SPLIT")
     max_tokens: int = option(4000, "max source tokens in a batch, with padding", low=1)
@@ -25,7 +25,7 @@ class AnalysisConfig:
 
 @dataclass(frozen=True)
 class SplitsConfig(AnalysisConfig):
-    """Options of analyses of one or more splits."""
+    """Options of analyses that read one or more splits."""
 
     subset: str = option(
         "valid",
@@ -36,7 +36,7 @@ class SplitsConfig(AnalysisConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not all(self.subsets) or len(set(self.subsets)) < len(self.subsets):
-            raise UsageError(f"`subset` is {self.subset!r}. Expected names of splits, each once.")
+            raise UsageError(f"`subset` is {self.subset!r}. Expected distinct split names.")
 
     @property
     def subsets(self) -> list[str]:
@@ -46,17 +46,17 @@ class SplitsConfig(AnalysisConfig):
 
 @dataclass(frozen=True)
 class TranslationConfig(AnalysisConfig, Detokenization):
-    """Options of analyses that translate, in the names of fairseq-generate, and of BLEU."""
+    """Options for translation, named as in fairseq-generate, and for BLEU."""
 
     beam: int = option(4, "beam size", low=1)
     lenpen: float = option(1.0, "length penalty", low=-MAX_PENALTY, high=MAX_PENALTY)
     max_len_a: float = 1.5
     max_len_b: int = 20
-    tokenize: str = option("13a", "tokenizer of sacreBLEU", metavar="NAME")
+    tokenize: str = option("13a", "sacreBLEU tokenizer", metavar="NAME")
     separator: str = option("<sep>", "token between sentences", metavar="TOKEN")
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of a signature."""
+        """Return the parameters for a signature."""
         search = ("beam", "lenpen", "max_len_a", "max_len_b", "max_tokens")
         text = ("subwords", "moses", "tokenize", "separator")
         groups = {"search": search, "text": text}
@@ -72,8 +72,8 @@ class LengthBleuConfig(SplitsConfig, TranslationConfig):
 
     length_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
-        "max length of each bucket, in source tokens without </s>; an additional bucket has longer "
-        "sentences",
+        "max source length of each bucket, in tokens without </s>; longer sentences are in an "
+        "additional bucket",
         parse=integers,
         metavar="N,N,...",
     )
@@ -93,7 +93,6 @@ class SwappedBleuConfig(TranslationConfig):
         10_000,
         "number of random lines of the split",
         low=1,
-        usual="10000, as in the thesis",
     )
     seed: int = option(1, "random seed", low=0)
 
@@ -104,14 +103,14 @@ class TokenWinsConfig(SplitsConfig):
 
     rank_bounds: tuple[int, ...] = option(
         (5000, 15000, 25000),
-        "last frequency rank of each row, 1 for the most frequent token in the training targets; "
-        "an additional row has the remaining ranks",
+        "last frequency rank of each row; rank 1 is the most frequent token in the training "
+        "targets; higher ranks are in an additional row",
         parse=integers,
         metavar="N,N,...",
     )
     position_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
-        "last position of each column, from 1; an additional column has the remaining positions",
+        "last position of each column, from 1; later positions are in an additional column",
         parse=integers,
         metavar="N,N,...",
     )
@@ -128,7 +127,7 @@ class ShiftSimilarityConfig(AnalysisConfig):
 
     offsets: tuple[int, ...] = option(
         (0, 100, 250, 500),
-        "shifts of all positions in tokens, k in figure 6.3, 0 or more",
+        "numbers of tokens by which all positions are shifted, each 0 or more, at least two",
         parse=integers,
         metavar="K,K,...",
     )

@@ -1,4 +1,4 @@
-"""Grid search of the options that choose edits, on stored probabilities of labeled sentences."""
+"""Grid search for the options that choose edits, on stored probabilities of labeled sentences."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ MIN_BIAS = min(GRID["keep_bias"])
 
 
 class GridCounts(NamedTuple):
-    """Counts for each combination of options, in the order of the options of a grid."""
+    """Counts for each combination of options. The axes are the options, in grid order."""
 
     predicted: Ids
     """Number of predicted edits."""
     correct: Ids
-    """Number of predicted edits that equal the gold edit of their position."""
+    """Number of predicted edits that equal the gold edit at their position."""
     exact: Ids
     """Number of sentences with the gold edit at each position."""
 
@@ -51,10 +51,11 @@ class GridCounts(NamedTuple):
 def label_pairs(
     extractor: LabelExtractor, pairs: Iterable[tuple[Sequence[str], Sequence[str]]]
 ) -> Ids:
-    """Return the gold label of the start and of each token of tokenized pairs, concatenated.
+    """Return the gold labels of tokenized pairs, concatenated.
 
-    Edits without a label have `NO_LABEL`. A pair that is too long and too different to align has
-    one such edit, at its start.
+    Each pair has a label for the sentence start and for each source token. Edits that are not in
+    the dictionary have `NO_LABEL`. A pair that is too long and too different to align has one such
+    edit, at its start.
     """
     labels: list[int] = []
     for source, target in pairs:
@@ -68,14 +69,14 @@ def label_pairs(
 
 @dataclass(frozen=True)
 class EditSearch:
-    """Sentences with the probabilities of a model and gold labels, concatenated."""
+    """Edit probabilities from a model and gold labels of sentences, concatenated."""
 
     candidates: EditCandidates
-    """The candidate edits of each position."""
+    """Candidate edits at each position."""
     starts: Ids
-    """[sentences], positions of sentence starts."""
+    """Positions of sentence starts, [sentences]."""
     gold: Ids
-    """[positions], output of `label_pairs`."""
+    """Output of `label_pairs`, [positions]."""
 
     @cached_property
     def gold_edits(self) -> int:
@@ -83,10 +84,10 @@ class EditSearch:
         return int((self.gold != KEEP_ID).sum())
 
     def count(self, grid: Grid = GRID) -> GridCounts:
-        """Return the counts of the first round of corrections with all combinations of options.
+        """Return the counts of the first correction round for all combinations of options.
 
-        The sentences and the positions of a combination of biases are sorted into bins of both
-        thresholds, and the counts of all thresholds are cumulative sums over the bins.
+        For each bias, sentences and positions are sorted into bins of the two thresholds. The
+        counts for all thresholds are cumulative sums over the bins.
         """
         names = ("keep_bias", "min_confidence", "min_sentence_confidence")
         biases, confidences, errors = (grid[name] for name in names)
@@ -99,7 +100,7 @@ class EditSearch:
         return GridCounts(*(np.stack(field).reshape(shape) for field in zip(*counted, strict=True)))
 
     def scores(self, counts: GridCounts, metric: str) -> NDArray[np.float64]:
-        """Return the scores of all combinations of options in percent, 100 for 0 of 0."""
+        """Return the scores of all combinations of options in percent (0 / 0 is 100)."""
         if metric == "exact":
             return 100 * counts.exact / max(1, len(self.starts))
         whole = counts.predicted + BETA_SQUARED * self.gold_edits
@@ -109,7 +110,7 @@ class EditSearch:
     def best(self, metric: str, number: int = 1, grid: Grid = GRID) -> list[dict[str, float]]:
         """Return the options of the `number` best combinations with different counts, best first.
 
-        Of combinations with equal scores, those with fewer options that are not 0 come first, then
+        Among combinations with equal scores, those with fewer nonzero options come first, then
         those with lower values.
         """
         counts = self.count(grid)
@@ -122,7 +123,7 @@ class EditSearch:
         return [dict(zip(grid, row, strict=True)) for row in chosen.tolist()]
 
     def _active(self, min_bias: float) -> _ActivePositions:
-        """Return the positions with a gold edit, or with an edit for the least cautious bias."""
+        """Return the positions with a gold edit, or with a predicted edit for `min_bias`."""
         is_active = _is_preferred(self.candidates, min_bias)
         which = np.flatnonzero(is_active | (self.gold != KEEP_ID))
         sentence = np.searchsorted(self.starts, which, "right") - 1
@@ -133,7 +134,7 @@ class EditSearch:
 
 
 class _Bins(NamedTuple):
-    """Thresholds in increasing order. A number is in bin n if it reaches n thresholds."""
+    """Thresholds in increasing order. A number that reaches n thresholds is in bin n."""
 
     confidences: NDArray[np.float32]
     errors: NDArray[np.float32]
@@ -142,13 +143,13 @@ class _Bins(NamedTuple):
 class _ActivePositions(NamedTuple):
     candidates: EditCandidates
     sentence: Ids
-    """[positions], index of the sentence."""
+    """Sentence indices, [positions]."""
     gold: Ids
     has_edits: NDArray[np.bool_]
-    """[sentences], True for sentences with gold edits."""
+    """True for sentences with gold edits, [sentences]."""
 
     def count_bins(self, bins: _Bins, sentence_bins: Ids, keep_bias: float) -> tuple[Ids, Ids, Ids]:
-        """Return the fields of `GridCounts` for a bias, [min_confidence, errors] each."""
+        """Return the fields of `GridCounts` for a bias, each [min_confidence, errors]."""
         reached = np.searchsorted(bins.confidences, self.candidates.probabilities, "right")
         reached = np.where(_is_preferred(self.candidates, keep_bias), reached, 0)
         is_correct = self.candidates.labels == self.gold
@@ -166,9 +167,9 @@ class _ActivePositions(NamedTuple):
     def _exact_ranges(
         self, reached: Ids, is_correct: NDArray[np.bool_], sentence_bins: Ids, size: tuple[int, int]
     ) -> Ids:
-        """Return the number of exact sentences per min_confidence and bin of sentences.
+        """Return the number of exact sentences for each min_confidence and sentence bin.
 
-        A sentence is exact for the thresholds that all its correct edits reach, and no wrong edit.
+        A sentence is exact for a threshold that all its correct edits and no wrong edits reach.
         """
         first = np.zeros_like(sentence_bins)
         last = np.full_like(sentence_bins, size[0] - 1)
@@ -184,19 +185,19 @@ class _ActivePositions(NamedTuple):
 
 
 def _is_preferred(candidates: EditCandidates, keep_bias: float) -> NDArray[np.bool_]:
-    """Return True at positions whose candidate is more probable than keep with a bias."""
+    """Return True at positions whose candidate is more probable than keep plus `keep_bias`."""
     is_preferred: NDArray[np.bool_] = candidates.probabilities > candidates.kept + keep_bias
     is_preferred &= candidates.labels != KEEP_ID
     return is_preferred
 
 
 def _count_bins(rows: Ids, columns: Ids, size: tuple[int, int]) -> Ids:
-    """Return the count of each pair of a row and a column, [rows, columns]."""
+    """Count each pair of a row and a column, [rows, columns]."""
     flat = np.bincount(rows * size[1] + columns, minlength=size[0] * size[1])
     return flat.reshape(size)
 
 
 def _reached(bins: Ids) -> Ids:
-    """Return, for each threshold, the sum over the bins that reach it, along the last axis."""
+    """Return the sum over the bins that reach each threshold, along the last axis."""
     sums: Ids = bins[:, ::-1].cumsum(1)[:, ::-1][:, 1:]
     return sums

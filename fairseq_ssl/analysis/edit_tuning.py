@@ -1,4 +1,4 @@
-"""Tuning of the decoding options of an edit tagger on held-out sentences."""
+"""Tune the decoding options of an edit tagger on held-out sentences."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DecodingOptions = dict[str, float]
 
 @dataclass(frozen=True)
 class Trial:
-    """Options of `CorrectionSearch`, and the scores of the corrections with these options."""
+    """Options of `CorrectionSearch`, and the scores obtained with them."""
 
     options: DecodingOptions
     scores: Mapping[str, float]
@@ -44,7 +44,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """The decodings with default options and with the best options."""
+    """The trials with the default options and with the best options."""
 
     signature: Signature
     default: Trial
@@ -59,7 +59,7 @@ class TuningResult:
         return {name: value for name, value in self.best.options.items() if value != default[name]}
 
     def lines(self) -> list[str]:
-        """Return the search and the scores as lines of text."""
+        """Describe the search and its scores as lines of text."""
         searched = prod(map(len, GRID.values()))
         lines = [
             f"{searched} combinations of {len(GRID)} options compared in the first round, "
@@ -72,22 +72,22 @@ class TuningResult:
 
 
 class StoredScores:
-    """Function that returns the scores of an engine, and stores those of each sentence.
+    """An engine that stores the scores of each sentence.
 
-    The models read each sentence once. New sentences are passed in batches of similar length.
+    The models read each sentence once. New sentences are batched by length.
     """
 
     def __init__(self, engine: Callable[[Spans], TopEdits], batch_size: int) -> None:
-        """Store the results of an engine."""
+        """Wrap an engine."""
         self.engine = engine
         self.batch_size = batch_size
         self.known: dict[bytes, TopEdits] = {}
 
     def __call__(self, text: Spans, report: Callable[[int], None] | None = None) -> TopEdits:
-        """Return the scores at each position of sentences that begin with <s>.
+        """Return the scores at each position.
 
         Args:
-            text: the sentences.
+            text: sentences that begin with <s>.
             report: called with the number of sentences in each batch.
         """
         keys = [ids.tobytes() for ids in text.split(text.ids)]
@@ -118,17 +118,17 @@ def tune_edit_confidence(
 ) -> TuningResult:
     """Tune the options of `CorrectionSearch` for an edit tagger on held-out sentences.
 
-    All combinations of the values in `edit_search.GRID` are compared by the edits of the first
-    round, for which the models read each sentence once. The default options and the best
-    combinations are then compared by decoding in all rounds.
+    All combinations of the values in `edit_search.GRID` are compared on the edits of the first
+    correction round, for which the models read each sentence once. The default options and the
+    best combinations are then compared by decoding in all rounds.
 
     Args:
         source: file of held-out sentences to correct.
         target: file of the corrected sentences.
-        config: the models. Both files are tokenized, whatever its tokenizer. With its `spelling`,
-            the scores are those of the remaining edits.
+        config: models and search options. Its tokenizer is ignored: both files must be tokenized.
+            If `spelling` is set, the source spelling is corrected first and is not scored.
         metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
-        progress: called with the number of sentences, then of decodings.
+        progress: called with the number of sentences, then with the number of decodings.
     """
     check_choice("metric", metric, METRICS)
     source, spelling = Path(source), optional_path(config.spelling)
@@ -152,19 +152,19 @@ def tune_edit_confidence(
 
 
 def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list[str], list[str]]:
-    """Return the lines of both files, those of the source with corrected spelling."""
+    """Return the lines of both files. The spelling of the source is corrected."""
     sources, targets = list(read_lines(source)), list(read_lines(target))
     if not sources or len(sources) != len(targets):
         raise DataError(
             f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
-            f"have the same number of lines, at least one.{m2_hint(source, target)}"
+            f"have the same number of lines, 1 or more.{m2_hint(source, target)}"
         )
     correct = spelling_corrector(spelling)
     return [" ".join(correct(line.split())) for line in sources], targets
 
 
 class _Tuner:
-    """An edit tagger with held-out sentences."""
+    """An edit tagger and held-out sentences."""
 
     def __init__(
         self, rounds: EditRounds, sources: Sequence[str], targets: Sequence[str], batch_size: int
@@ -176,7 +176,7 @@ class _Tuner:
         self.targets = [line.split() for line in targets]
 
     def search(self, metric: str, progress: ProgressFactory) -> list[DecodingOptions]:
-        """Return the default options and the best options for the first round of corrections."""
+        """Return the default options and the best options for the first correction round."""
         text = self.rounds.encode(self.sources)
         scores = self.stored(text, progress("edits tune", "sentences", len(text)))
         candidates = self.rounds.applier.candidates(scores, text, MIN_BIAS)
@@ -188,7 +188,7 @@ class _Tuner:
         return [default, *(options for options in best if options != default)]
 
     def decode(self, options: DecodingOptions) -> Mapping[str, float]:
-        """Correct the sentences in all rounds with decoding options, and return the scores."""
+        """Correct the sentences in all rounds with these options. Return the scores."""
         self.rounds.search = CorrectionSearch(**vars(self.default) | options)
         corrected = self.rounds.correct(self.sources, CHUNK)
         texts = (" ".join(sentence.tokens) for sentence in corrected)

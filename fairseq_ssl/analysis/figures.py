@@ -1,4 +1,4 @@
-"""Matplotlib figures of analyses and scores. No display is needed."""
+"""Matplotlib figures for analyses and scores. No display is needed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHADE = "#e8e8e8"
 def figure(
     path: str | Path, columns: int = 1, width: float = 6.0, height: float = 3.8
 ) -> Iterator[Any]:
-    """Yield a list of axes, one for each column. Write the figure to `path` at the end."""
+    """Yield a list of axes, one for each column. Write the figure to `path` on exit."""
     path = Path(path)
     package = import_optional("matplotlib.figure", "Drawing figures", "plot")
     drawing = package.Figure(figsize=(width * columns, height), layout="constrained")
@@ -44,7 +44,7 @@ def heat_map(
     columns: Sequence[str],
     limits: tuple[float, float],
 ) -> None:
-    """Draw a table of numbers as a heat map. None is drawn as n/a on white."""
+    """Draw a table of numbers as a heat map. None becomes a white cell with n/a."""
     numbers = [[float("nan") if cell is None else cell for cell in row] for row in cells]
     ax.imshow(numbers, cmap="RdYlGn", vmin=limits[0], vmax=limits[1], aspect="auto")
     ax.set_xticks(range(len(columns)), columns)
@@ -66,9 +66,9 @@ def grouped_bars(
     bars: dict[str, Sequence[float | None]],
     errors: dict[str, Sequence[float]] | None = None,
 ) -> None:
-    """Draw groups of bars, with a bar in each group for each key of `bars`, or a gap for None.
+    """Draw groups of bars. Each group has a bar for each key of `bars`, and a gap for None.
 
-    `errors` has the lengths of the error bars, with the same keys.
+    `errors` contains the lengths of the error bars, with the same keys.
     """
     width = 0.8 / len(bars)
     for index, (name, values) in enumerate(bars.items()):
@@ -91,13 +91,13 @@ def legend_above(ax: Any, columns: int = 2) -> None:
 
 
 def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
-    """Write a figure of a table of scores, with a group of bars per row and a bar per column.
+    """Draw a table of scores, with a group of bars for each row and a bar for each column.
 
-    Raise DataError if the rows are error types and the gold has no edits.
+    Raise DataError if the rows are error types and there are no gold edits.
     """
     rows = table.figure_rows()
     if not rows:
-        raise DataError(f"{path} cannot be drawn: the gold has no edits. Expected one or more.")
+        raise DataError(f"{path} cannot be drawn: there are no gold edits. Expected one or more.")
     columns = list(zip(*rows.values(), strict=True))
     bars: dict[str, Sequence[float | None]] = {
         name: [scores and scores.mean for scores in column]
@@ -115,7 +115,7 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
 
 
 def draw_features(analysis: FeatureAnalysis, metric: str, path: Path) -> None:
-    """Write a figure with the score of each feature alone, and of all other features.
+    """Draw the score of each feature alone, and the score of all other features.
 
     Horizontal lines show the scores of the first candidates and of the tuned weights.
     """

@@ -1,4 +1,4 @@
-"""BLEU by source length, and the gain over the first model (thesis, figure 6.4)."""
+"""BLEU by source length, and the gain over the first model (Kiyono, 2022, figure 6.4)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Score = dict[str, float]
 
 
 class LengthBleu(AnalysisResult):
-    """BLEU of each model in each bucket of source lengths."""
+    """BLEU of each model for each bucket of source lengths."""
 
     def tables(self) -> Iterator[Table]:
         """Yield a table with a row for all sentences and a row for each bucket."""
@@ -74,7 +74,7 @@ def score_by_length(
 
     Args:
         checkpoints: checkpoints of each model. The first model is the baseline.
-        data: a data folder of fairseq-preprocess.
+        data: data folder created by fairseq-preprocess.
         config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of sentences translated.
@@ -121,7 +121,7 @@ def score_by_length(
 
 
 def _buckets(dataset: Any, ends: Sequence[int]) -> NDArray[np.int64]:
-    """Return the index of the bucket of each source length of a dataset, -1 for empty sources."""
+    """Return the bucket index of each source in a dataset, -1 for empty sources."""
     lengths: NDArray[np.int64] = dataset.src_sizes - 1
     return np.digitize(lengths, [0, *ends], right=True) - 1
 
@@ -133,9 +133,9 @@ def _bleu(
 
     Args:
         pairs: outputs and references
-        indices: index of the bucket of each line
+        indices: bucket index of each line
         number: number of buckets
-        tokenize: tokenizer of sacreBLEU
+        tokenize: sacreBLEU tokenizer
     """
     outputs, references = pairs
     metric = Bleu([references], tokenize)
@@ -147,14 +147,14 @@ def _bleu(
 
 
 def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the mean and standard deviation of BLEU over the runs of a model, and the runs."""
+    """Return the runs of a model, and the mean and standard deviation of their BLEU scores."""
     columns = zip(*(run["by_length"] for run in runs), strict=True)
     means = [None if scores[0] is None else mean_and_sd(scores) for scores in columns]
     return {"bleu": mean_and_sd(run["bleu"] for run in runs), "by_length": means, "runs": runs}
 
 
 def _gains(models: dict[str, Any], baseline: str) -> dict[str, list[float | None]]:
-    """Return the difference of each model's means from those of the baseline, None without both."""
+    """Return each model's gain over the baseline in each bucket, None if a mean is missing."""
     return {
         name: [
             None if ours is None or theirs is None else round(ours["mean"] - theirs["mean"], 2)

@@ -1,4 +1,4 @@
-"""Common interface of the results of analyses: a JSON file, a figure and tables."""
+"""Common interface of analysis results: a JSON file, a figure and tables."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ class AnalysisResult(ABC):
 
 
 def bucket_names(ends: Sequence[int]) -> list[str]:
-    """Return the names of buckets from 1 that end at each of `ends`, and of an open last one."""
+    """Return bucket names such as 1-10, 11-20 and 21- for the upper bounds 10 and 20."""
     starts = [1, *(end + 1 for end in ends)]
     return [f"{start}-{end}" for start, end in zip(starts, [*ends, ""], strict=True)]
 
 
 def checkpoint_paths(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, list[Path]]:
-    """Return the checkpoints. Raise UsageError if there are fewer than `minimum` models."""
+    """Return the paths by model. Raise UsageError if there are fewer than `minimum` models."""
     if len(checkpoints) < minimum:
         names = ", ".join(checkpoints)
         raise UsageError(
-            f"`checkpoint` has only the models {names}. Expected at least {minimum} models to "
+            f"`checkpoint` contains only the models {names}. Expected at least {minimum} models to "
             "compare."
         )
     return {name: path_list(paths) for name, paths in checkpoints.items()}

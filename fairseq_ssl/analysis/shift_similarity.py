@@ -1,4 +1,4 @@
-"""Similarity of encoder states under shifted positions (thesis, figure 6.3)."""
+"""Similarity of encoder states under shifted positions (Kiyono, 2022, figure 6.3)."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def compare_shifted_states(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> ShiftSimilarity:
-    """Compute the similarity of encoder states when all positions are shifted.
+    """Compare encoder states whose positions are shifted by different offsets.
 
     Args:
         checkpoints: checkpoints of each model.
-        data: a data folder of fairseq-preprocess.
+        data: data folder created by fairseq-preprocess.
         config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of sentences encoded.
@@ -99,8 +99,8 @@ def similarities(
 ) -> NDArray[np.float64]:
     """Return the mean cosine similarity of encoder states for each pair of offsets.
 
-    The result is [offsets, offsets]. It is the mean over the positions of a sentence, including
-    </s>, and then over sentences (thesis, eq. 6.3).
+    The result is [offsets, offsets]. Similarities are averaged over the positions of each
+    sentence, including </s>, and then over sentences (Kiyono, 2022, eq. 6.3).
 
     `done` is called with the size of each batch.
     """
@@ -130,14 +130,14 @@ def _states(encoder: Any, tokens: Tensor, lengths: Tensor, offset: int) -> Tenso
 
 @contextmanager
 def _shift_positions(encoder: Any, offset: int) -> Iterator[None]:
-    """Shift the encoder's positions by `offset` in the context.
+    """Shift the encoder's positions by `offset` within the context.
 
-    Relative positions are not changed. Raise DataError for learned positions and for encoders of
-    other architectures than the Transformer.
+    Relative positions are not changed. Raise DataError for learned positions and for encoders that
+    are not Transformers.
     """
     if not hasattr(encoder, "embed_positions"):
         raise DataError(
-            f"The encoder is a {type(encoder).__name__}, which has no positions to shift; expected "
+            f"The encoder is a {type(encoder).__name__}, which has no positions to shift. Expected "
             "a Transformer with sinusoidal or relative positions."
         )
     original = encoder.embed_positions
@@ -147,7 +147,7 @@ def _shift_positions(encoder: Any, offset: int) -> Iterator[None]:
     if not isinstance(original, SinusoidalPositionalEmbedding):
         raise DataError(
             f"The positions of the encoder are a {type(original).__name__}, which cannot be "
-            "shifted; expected sinusoidal or relative positions."
+            "shifted. Expected sinusoidal or relative positions."
         )
     before = getattr(original, "eval_offset", 0)
     shifted = ShiftedSinusoidalPositions.from_stock(original, 0, before + offset)

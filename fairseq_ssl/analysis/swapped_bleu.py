@@ -1,4 +1,4 @@
-"""BLEU of the first sentence of joined lines, in both orders (thesis, table 6.3)."""
+"""BLEU of the first sentence of joined lines, in both orders (Kiyono, 2022, table 6.3)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def score_swapped(
 
     Args:
         checkpoints: checkpoints of each model.
-        data: a data folder of fairseq-preprocess.
+        data: data folder created by fairseq-preprocess.
         config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of lines translated.
@@ -120,16 +120,16 @@ def first_sentences(
 ) -> tuple[list[str], int]:
     """Translate the lines with indices `chosen`. Return the translation of X_1 from each output.
 
-    Also return the number of outputs whose number of sentences differs from the source.
+    Also return the number of outputs with more or fewer sentences than the source.
 
-    With `swapped`, the source is X_2, ..., X_n, X_1, and the last part of the output is returned.
+    If `swapped`, the source is X_2, ..., X_n, X_1 and the last output sentence is returned.
     """
     dictionary, separator = trained.task.source_dictionary, config.separator
-    copied = getattr(dictionary, "unknown", ())  # `index` of models that copy adds any word to it
+    copied = getattr(dictionary, "unknown", ())  # for models that copy, `index` adds every word
     if separator not in dictionary and separator not in copied:
         raise DataError(
-            f"The dictionary of {trained.task.cfg.data} has no {separator!r}. Expected joined "
-            "sentences, such as the output of fairseq-ssl position-data interpolate."
+            f"The dictionary of {trained.task.cfg.data} does not contain {separator!r}. Expected "
+            "joined sentences, such as the output of fairseq-ssl position-data interpolate."
         )
     mark = dictionary.index(separator)
     sources = [dataset.src[i] for i in chosen]

@@ -1,4 +1,4 @@
-"""Gold tokens that a model predicts better than a baseline (thesis, figure 6.5)."""
+"""Gold tokens that a model predicts better than a baseline (Kiyono, 2022, figure 6.5)."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def compare_gold_tokens(
     """Compare the gold token probabilities of each model with those of the first model.
 
     Args:
-        checkpoints: checkpoints of each model, the same number for each model.
-        data: a data folder of fairseq-preprocess.
+        checkpoints: checkpoints of each model. Each model needs the same number of checkpoints.
+        data: data folder created by fairseq-preprocess.
         config: options.
         device: ``cpu`` or ``cuda``.
         progress: called with the number of sentences scored.
@@ -83,7 +83,8 @@ def compare_gold_tokens(
     if len({len(paths) for paths in checkpoints.values()}) > 1:
         raise UsageError(
             "The models have different numbers of checkpoints. The n-th checkpoint of each model "
-            "is compared with the n-th of the first model, so all need the same number."
+            "is compared with the n-th checkpoint of the first model. Pass the same number of "
+            "checkpoints for each model."
         )
 
     def scores_of(path: Path) -> TokenScores:
@@ -125,12 +126,12 @@ def _gold_ranks(trained: TrainedModels, subsets: Sequence[str]) -> list[NDArray[
 
 
 def _known(tokens: Tensor, dictionary: Any) -> Tensor:
-    """Return ids with <unk> for unknown words, to which models that copy assign ids."""
+    """Replace the ids that copying models assign to unknown words with the id of <unk>."""
     return tokens.masked_fill(tokens >= len(dictionary), dictionary.unk())
 
 
 def _in_reading_order(trained: TrainedModels, tokens: Tensor) -> Tensor:
-    """Return the values of the tokens of a sentence, reversed if the data is reversed."""
+    """Return token values in reading order: they are reversed if the data is reversed."""
     return tokens.flip(0) if getattr(trained.task.cfg, "right_to_left", False) else tokens
 
 
@@ -143,14 +144,14 @@ def _fractions(
 ) -> dict[str, Any]:
     """Return the fractions of tokens that a model predicts better, over all its checkpoints.
 
-    The fraction of a cell without tokens is None.
+    A cell without tokens is None.
     """
     higher: Any = 0
     total: Any = 0
     for mine, theirs in zip(ours, baseline, strict=True):
         if any(a.shape != b.shape for a, b in zip(mine, theirs, strict=True)):
             raise DataError(
-                "The checkpoints score different target tokens. Expected models with the same "
+                "The checkpoints score different target tokens. Expected models that share a "
                 "target dictionary."
             )
         won, tokens = count_higher(mine, theirs, gold, ranks, positions)
@@ -177,7 +178,7 @@ def gold_scores(
         for sample in trained.batches(dataset, max_tokens):
             output = model(**sample["net_input"])
             log_p = model.get_normalized_probs(output, True, sample)
-            # The columns of a model that copies are not the ids of the data.
+            # In copying models, output columns differ from the ids in the data.
             gold = log_p.gather(-1, model.get_targets(sample, output)[..., None])[..., 0]
             is_token = sample["target"].ne(pad)
             for line, row, real in zip(sample["id"].tolist(), gold, is_token, strict=True):
@@ -187,7 +188,7 @@ def gold_scores(
 
 
 def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int64]:
-    """Return the frequency rank of each target symbol [symbols]. Rank 1 is the most frequent."""
+    """Return the frequency rank of each target symbol, [symbols]. Rank 1 is the most frequent."""
     targets = trained.pairs("train").tgt
     counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
     for start in range(0, len(targets), chunk):
@@ -210,12 +211,12 @@ def count_higher(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count the tokens that `first` scores higher than `second`, and all tokens.
 
-    Both counts are arrays [ranks, positions]. Bin b has the values above end b - 1 and up to end
-    b; the last bin has all larger values. A tie does not count as higher.
+    Both counts are arrays [ranks, positions]. Bin b contains the values above end b - 1 and up to
+    end b. The last bin contains all larger values. Ties do not count as higher.
 
     Args:
-        first: scores of the gold tokens by one model.
-        second: scores of the gold tokens by the baseline.
+        first: gold token scores of a model.
+        second: gold token scores of the baseline.
         ranks: frequency ranks of the gold tokens of each sentence.
         rank_ends: upper bounds of the rank bins.
         position_ends: upper bounds of the position bins.

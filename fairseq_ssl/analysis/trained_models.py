@@ -26,7 +26,7 @@ ReadError = Callable[[str], DataError]
 
 
 class CheckedLines:
-    """One side of a fairseq dataset. Raises DataError for ids that are not in the dictionary."""
+    """One side of a fairseq dataset. An id that is not in the dictionary raises DataError."""
 
     def __init__(self, lines: Any, dictionary: Any, read_error: ReadError) -> None:
         self.lines = lines
@@ -40,11 +40,11 @@ class CheckedLines:
         except (IndexError, OSError, OverflowError, ValueError) as error:
             raise self.read_error(str(error)) from error
         if not ids.numel():
-            raise self.read_error("a line without an end-of-sentence id.")
+            raise self.read_error("it contains a line without an end-of-sentence id.")
         oov_words = getattr(self.dictionary, "surfaces", ())
         min_id, max_id = map(int, ids.aminmax())
         if min_id < 0 or max_id >= len(self.dictionary) + len(oov_words):
-            raise self.read_error("an id that is not in its dictionary.")
+            raise self.read_error("it contains an id that is not in its dictionary.")
         return ids
 
     def __len__(self) -> int:
@@ -55,12 +55,12 @@ class CheckedLines:
 
 
 Sample = dict[str, Any]
-"""A fairseq batch, with the keys id, net_input and target."""
+"""A fairseq batch with the keys id, net_input and target."""
 
 
 @dataclass(frozen=True)
 class TrainedModels:
-    """A model on a device, and the task with its data."""
+    """A model on a device, and its fairseq task with the data."""
 
     path: Path
     model: Any
@@ -69,9 +69,9 @@ class TrainedModels:
 
     @classmethod
     def load(cls, path: Path, data: str | Path, device: str) -> TrainedModels:
-        """Load a checkpoint with `data`, a data folder of fairseq-preprocess."""
+        """Load a checkpoint with `data`, a data folder created by fairseq-preprocess."""
         if not Path(data).exists():
-            raise DataError(f"{data} does not exist. Expected a folder of fairseq-preprocess.")
+            raise DataError(f"{data} does not exist. Expected a fairseq-preprocess folder.")
         on_device = torch_device(device)
         models, _, task = load_models([path], data=str(data))
         require_one_direction(models[0], path)
@@ -88,8 +88,8 @@ class TrainedModels:
         dataset = self.split(name)
         if dataset.tgt is None:
             raise DataError(
-                f"The split {name!r} of {self.task.cfg.data} has no targets. Choose a split of "
-                "sentence pairs."
+                f"The split {name!r} of {self.task.cfg.data} has no targets. Choose a split that "
+                "contains sentence pairs."
             )
         return dataset
 
@@ -121,7 +121,7 @@ class TrainedModels:
         )
 
     def batches(self, dataset: Any, max_tokens: int) -> Iterator[Sample]:
-        """Yield batches of sentences of similar length, on the device of the model.
+        """Yield batches of sentences of similar length, on the model's device.
 
         Raise DataError for an empty split or a sentence that is too long.
         """
@@ -149,13 +149,13 @@ class TrainedModels:
             yield utils.move_to_cuda(sample, self.device)
 
     def inputs(self, sources: Sequence[torch.Tensor]) -> Any:
-        """Return an inference dataset of sources, each a tensor of ids [time] with </s>."""
+        """Return an inference dataset for sources, which are id tensors [time] with </s>."""
         lengths = np.array([len(source) for source in sources])
         return self.task.build_dataset_for_inference(list(sources), lengths)
 
 
 def line_detokenizer(config: TranslationConfig) -> LineRewriter:
-    """Return a function from a line of tokens to text. Also check the tokenizer of sacreBLEU."""
+    """Return a function that detokenizes a line. Also check the sacreBLEU tokenizer."""
     bleu_metric(config.tokenize)
     return moses_detokenizer(config.subwords, config.moses)
 
@@ -163,7 +163,7 @@ def line_detokenizer(config: TranslationConfig) -> LineRewriter:
 def translate(
     trained: TrainedModels, dataset: Any, config: TranslationConfig, done: Callable[[int], object]
 ) -> list[str]:
-    """Return the best translation of each source of `dataset`, in order.
+    """Return the best translation of each source in `dataset`, in order.
 
     `done` is called with the size of each batch.
     """
@@ -186,9 +186,9 @@ def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
 
 
 def line_of(trained: TrainedModels, tokens: torch.Tensor) -> str:
-    """Return target ids as a line of tokens, without </s>. Unknown tokens become <unk>.
+    """Convert target ids to a line of tokens without </s>. Unknown tokens become <unk>.
 
-    The targets and the translations of a right-to-left model are reversed to reading order.
+    Targets and translations of right-to-left models are returned in reading order.
     """
     line: str = trained.task.target_dictionary.string(tokens.cpu())
     if getattr(trained.task.cfg, "right_to_left", False):

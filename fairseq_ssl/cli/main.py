@@ -340,7 +340,9 @@ def _check_named(args: argparse.Namespace) -> None:
             if isinstance(path, str | Path) and not Path(path).name:
                 raise UsageError(f"{flag(option)} is the folder {path}. Expected a new path in it.")
             if str(path) == "-" and value != [path]:
-                raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Name a file.")
+                raise UsageError(
+                    f"{flag(option)} cannot write to stdout (-) here. Pass the path of a file."
+                )
 
 
 def load_command(name: str) -> Command:

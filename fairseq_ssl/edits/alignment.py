@@ -1,4 +1,4 @@
-"""Alignment of two sentences by minimum edit distance.
+"""Alignment of two sentences with minimum edit distance.
 
 Insertions and deletions cost 1. Substitutions cost 1 plus 0.001 times the difference of the word
 lengths in characters (PIE, appendix A.1). Costs are added from the start of the sentences, as in
@@ -87,7 +87,7 @@ def find_merges(
 
 
 def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
-    """Return the merge that is equivalent to two edits, or None."""
+    """Return a merge that is equivalent to two edits, or None."""
     apart = right.position - left.position
     at = left.position if apart == 1 else right.position - 1
     if apart not in (1, 2):
@@ -111,7 +111,7 @@ def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change
     previous token.
     """
     result = list(changes)
-    for at in range(len(result) - 1, 0, -1):  # the next split takes its parts first
+    for at in range(len(result) - 1, 0, -1):  # right to left: the right split gets its parts first
         left, change = result[at - 1 : at + 1]
         if change.kept or left.position != change.position - 1:
             continue
@@ -124,7 +124,7 @@ def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change
 
 
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
-    """Return the length of the common prefix, and the starts of the common suffix.
+    """Return the length of the common prefix, and the start of the common suffix on each side.
 
     The cost table contains neither of them. The suffix is copied. In the prefix, ties can still
     move an insertion to the left.
@@ -152,8 +152,8 @@ def _trace_back(
 ) -> list[Change]:
     """Trace the cheapest alignment from source position i and target position j to the start.
 
-    When one side has reached the common prefix, the remaining tokens of the other side are
-    inserted or deleted.
+    When a side has reached the common prefix, the remaining tokens of the other side are inserted
+    or deleted.
     """
     changes = []
     end = j  # end of the insertion after the next source token
@@ -179,9 +179,9 @@ def _trace_back(
 
 
 class _CostTable(NamedTuple):
-    """Banded table of the costs from the start to each cell (i, j) (Ukkonen, 1985).
+    """Banded table with the cost from the start to each cell (i, j) (Ukkonen, 1985).
 
-    Row i has the columns j = i + low, i + low + 1, ..., and MAX_COST as its last entry.
+    Row i contains the columns j = i + low, i + low + 1, ..., and MAX_COST as its last entry.
     """
 
     source: Sequence[str]
@@ -195,7 +195,7 @@ class _CostTable(NamedTuple):
         difference = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
         if self.rows[i - 1][at] + (1 + difference / 1000) == row[at]:
             return True, True
-        if row[at - 1] + 1 == row[at]:  # at - 1 = -1 is the last entry, MAX_COST
+        if row[at - 1] + 1 == row[at]:  # index -1 is the last entry, MAX_COST
             return False, True
         return True, False
 
@@ -203,7 +203,7 @@ class _CostTable(NamedTuple):
 def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | None:
     """Return a cost table with a band that is wide enough for all cheapest alignments.
 
-    An alignment that leaves a band with `margin` extra diagonals on each side has at least
+    An alignment that leaves a band with `margin` extra diagonals on each side needs at least
     `margin` + 1 additional insertions and deletions. The band grows until such an alignment is
     more expensive. Return None if the band exceeds `MAX_CELLS`.
     """

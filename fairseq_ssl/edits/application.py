@@ -18,7 +18,7 @@ class TopEdits(NamedTuple):
     """Model scores at each position. The positions of a sentence are <s> and its tokens."""
 
     kept: Floats
-    """[positions], probability of keep."""
+    """Probability of keep, [positions]."""
     errors: Floats
     """[positions], probability of an error at the position."""
     labels: Ids
@@ -50,7 +50,7 @@ class ChosenEdits(NamedTuple):
 
 
 class EditedText(NamedTuple):
-    """Sentences after a round of edits."""
+    """Sentences after a correction round."""
 
     text: Spans
     """The sentences, each with <s>."""
@@ -84,8 +84,8 @@ class EditApplier:
         """Build lookup tables for an edit dictionary.
 
         Args:
-            edits: the edit dictionary.
-            words: a `WordIds`, or an `OovDictionary` of fairseq, to which new words are added.
+            edits: edit dictionary.
+            words: dictionary to which new words are added, a `WordIds` or fairseq `OovDictionary`.
         """
         self.edits = edits
         self.words = words
@@ -131,7 +131,7 @@ class EditApplier:
         return EditCandidates(top.kept, top.errors, labels, probabilities)
 
     def __call__(self, text: Spans, labels: Ids) -> EditedText:
-        """Return the sentences after one edit at each position.
+        """Apply one edit at each position.
 
         Args:
             text: sentences, each beginning with <s>.

@@ -1,4 +1,4 @@
-"""Coverage of a corpus by an edit dictionary, and F0.5 of predicted edits."""
+"""Coverage of a corpus with an edit dictionary, and F0.5 of predicted edits."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ EDIT_KINDS = ("delete", "append", "replace", "suffix", *GROUPS)
 NUMBERS = ("pairs", "incomparable", "unchanged", "exact", "tokens")
 """Fields of `Coverage` that are numbers."""
 TABLES = ("kept", "lost")
-"""Fields of `Coverage` that are counts by kind."""
+"""Fields of `Coverage` that contain counts by kind."""
 BETA_SQUARED = 0.25
-"""Square of the beta of F0.5."""
+"""Square of beta in F0.5."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Coverage:
     unchanged: int = 0
     """Pairs with equal sides."""
     exact: int = 0
-    """Pairs whose labels restore the target, including unchanged pairs."""
+    """Pairs whose labels reproduce the target, including unchanged pairs."""
     tokens: int = 0
     """Source tokens, including the start of each sentence."""
     kept: Counter[str] = field(default_factory=Counter)
@@ -44,7 +44,7 @@ class Coverage:
     """Edits without a label, by kind and reason."""
 
     def add(self, dictionary: EditDictionary, labels: ExtractedLabels | None) -> None:
-        """Add the counts of a pair. `labels` is None for a pair that cannot be aligned."""
+        """Count a pair. `labels` is None for a pair that cannot be aligned."""
         self.pairs += 1
         if labels is None:
             self.incomparable += 1
@@ -95,12 +95,12 @@ class Coverage:
 
     @property
     def f05(self) -> float:
-        """F0.5 of a model that predicts exactly the edits that have a label, 0 to 1."""
+        """F0.5 of a model that predicts exactly the edits with a label, 0 to 1."""
         return (1 + BETA_SQUARED) * self.recall / (BETA_SQUARED + self.recall)
 
     @property
     def token_accuracy(self) -> float:
-        """Fraction of tokens whose edit, if any, has a label, 0 to 1."""
+        """Fraction of tokens without edits or with an edit that has a label, 0 to 1."""
         return _fraction(self.tokens - self.lost.total(), self.tokens)
 
     def report(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Coverage:
         }
 
     def lines(self) -> list[str]:
-        """Return the counts and scores as lines of a text table."""
+        """Return the counts and scores as the lines of a text table."""
         kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS if self.kept[kind])
         lost = ", ".join(f"{kind} {count}" for kind, count in sorted(self.lost.items()))
         compared = self.pairs - self.incomparable
@@ -168,7 +168,7 @@ class Agreement:
     predicted: int
     """Number of predicted edits."""
     correct: int
-    """Number of edits that are predicted and in the reference."""
+    """Number of predicted edits that are in the reference."""
 
     @property
     def scores(self) -> dict[str, float]:

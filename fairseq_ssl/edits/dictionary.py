@@ -1,4 +1,4 @@
-"""The edit dictionary, the label vocabulary of an edit tagger (PIE, section 2.2)."""
+"""The edit dictionary: the label vocabulary of an edit tagger (PIE, section 2.2)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 HEADER = "fairseq-ssl edit dictionary, form 1"
-"""First line of a dictionary file. Files with another first line are rejected."""
+"""First line of a dictionary file. Files with a different first line are rejected."""
 
 KEEP_ID, DELETE_ID = 0, 1
 
@@ -38,7 +38,7 @@ class EditDictionary:
     """
 
     appends: tuple[Gram, ...]
-    """Q-grams to append to a token, in order of decreasing count."""
+    """Q-grams to append after a token, in order of decreasing count."""
     replaces: tuple[Gram, ...]
     """Q-grams that replace a token. With `of_counts`, they are the same as `appends`."""
     max_ngram: int
@@ -70,12 +70,12 @@ class EditDictionary:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the labels by id."""
+        """Label names by id."""
         return tuple(map(str, self.labels))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of the labels by id."""
+        """Label kinds by id."""
         return tuple(label.kind for label in self.labels)
 
     @cached_property
@@ -108,7 +108,7 @@ class EditDictionary:
             file.write(self.text())
 
     def write_for_fairseq(self, path: str | Path) -> None:
-        """Write the names of the labels as a dictionary for fairseq-preprocess."""
+        """Write the label names as a dictionary for fairseq-preprocess."""
         with atomic_lines(path) as file:
             file.writelines(f"{name} 1\n" for name in self.names)
 
@@ -181,7 +181,7 @@ class _Entries:
         self.transforms: dict[str, tuple[Transform, frozenset[str]]] = {}
 
     def add(self, line: str) -> None:
-        """Add the entry of a line. Raise DataError if the line is invalid."""
+        """Add the entry in a line. Raise DataError if the line is invalid."""
         kind, *words = line.split(" ")
         if kind == "longest" and len(words) == 1 and self.max_ngram is None:
             self.max_ngram = _number(words[0], 1)

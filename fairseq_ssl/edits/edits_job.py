@@ -110,12 +110,12 @@ class EditDataConfig(EditDictionaryConfig):
 
 @dataclass
 class GramCounts:
-    """Counts of inserted q-grams. Add the counts of parts of a corpus with `update`."""
+    """Counts of inserted q-grams. `update` adds the counts of another part of a corpus."""
 
     grams: Counter[Gram] = field(default_factory=Counter)
     pairs: int = 0
     too_long: int = 0
-    """Number of insertions of more than `max_ngram` tokens, which are not in `grams`."""
+    """Number of insertions with more than `max_ngram` tokens. They are not in `grams`."""
     incomparable: int = 0
     """Number of pairs that are too long and too different to align."""
     changed: int = 0
@@ -126,7 +126,7 @@ class GramCounts:
     ) -> None:
         """Count the q-grams that the target inserts after a source token or in its place.
 
-        Edits that `transforms` can make are not counted.
+        Edits that `transforms` cover are not counted.
         """
         self.pairs += 1
         tokens = source.split()
@@ -156,9 +156,9 @@ class GramCounts:
 def _count_block_grams(
     max_ngram: int, transforms: Transforms | None, block: Block
 ) -> tuple[GramCounts, float]:
-    """Count the q-grams inserted in a block of pairs, except the edits of `transforms`.
+    """Count the q-grams inserted in a block of pairs, except edits that `transforms` cover.
 
-    Return them with the fraction of the input that has been read.
+    Also return the fraction of the input that has been read.
     """
     counts = GramCounts()
     for source, target in block.pairs():
@@ -169,7 +169,7 @@ def _count_block_grams(
 def _label_block(dictionary: EditDictionary, block: Block) -> BlockResult:
     """Return a line of labels for each pair, and the coverage of the block.
 
-    Lines of pairs that are too long and too different to align are empty.
+    The line is empty for a pair that is too long and too different to align.
     """
     extractor, coverage, lines = LabelExtractor(dictionary), Coverage(), []
     for source, target in block.pairs():
@@ -192,7 +192,7 @@ class DictionarySummary:
 
     @property
     def insertions(self) -> int:
-        """Number of insertions, including those of more than `max_ngram` tokens."""
+        """Number of insertions, including insertions of more than `max_ngram` tokens."""
         return self.counts.grams.total() + self.counts.too_long
 
 
@@ -239,7 +239,7 @@ def build_dictionary_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> DictionarySummary:
-    """Build a dictionary of the most frequent edits of a corpus, and write it to a file.
+    """Build a dictionary of the most frequent edits in a corpus, and write it to a file.
 
     Args:
         source: text file to correct, which can be compressed
@@ -318,7 +318,7 @@ def label_file(
         dictionary: dictionary file, an output of `build_dictionary_file`
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of pairs done
+        progress: called with the number of processed pairs
     """
     corpus = Corpus((optional_path(source), optional_path(target)))
     outputs = Outputs.of(output)
@@ -333,7 +333,7 @@ class _LabelJob(TextJob):
     """The job of `label_file`."""
 
     path: Path
-    """File of the dictionary."""
+    """Dictionary file."""
     name, unit = "edits", "pairs"
 
     def reads(self) -> list[Path]:

@@ -2,11 +2,12 @@
 
 Labels change a word as in the package `gector`, except in these cases:
 
-- A word is kept if it or a part of it would become empty: "-" is not split, and the only letter of
+- A word is kept if it or a part of it would become empty: "-" is not split, and the only letter in
   a word is not removed.
-- CASE_UPPER_-1 and MERGE_SWAP do what their names say. In the package, the first has no effect, and
-  the second inserts its name.
-- Without a table of verb forms, lemminflect changes verbs in any case, such as "Go" to "Goes".
+- CASE_UPPER_-1 and MERGE_SWAP do what their names suggest. In `gector`, the first label has no
+  effect, and the second one inserts its name.
+- Without a table of verb forms, lemminflect changes verbs in any letter case, such as "Go" to
+  "Goes".
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ the order in which the authors' preprocessing tries them."""
 
 
 class LabelTable(NamedTuple):
-    """The labels of a GECToR model."""
+    """Labels of a GECToR model."""
 
     edits: EditDictionary
     rows: tuple[int, ...]
@@ -57,15 +58,15 @@ def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) ->
     """Convert the labels of a GECToR model to an edit dictionary.
 
     Args:
-        names: names of the labels by index, without padding
-        where: file of the labels, for error messages
-        verbs: table of verb forms (default: forms of lemminflect)
+        names: label names by index, without padding
+        where: label file, for error messages
+        verbs: verb form table (default: forms from lemminflect)
     """
     rows = {_parse(name, where): row for row, name in enumerate(names)}
     if len(rows) < len(names) or KEEP not in rows or DELETE not in rows:
         raise DataError(
-            f"{where} is not a label table of GECToR. Expected $KEEP, $DELETE and other labels, "
-            "each of them once."
+            f"{where} is not a GECToR label table. Expected $KEEP, $DELETE and other labels, each "
+            "of them once."
         )
     appends = [label for label in rows if label.kept and label.gram]
     replaces = [label for label in rows if not label.kept and label.gram]
@@ -94,8 +95,8 @@ def _parse(name: str, where: Path) -> Label:
         if name.startswith(prefix) and all(gram):
             return Label(kept, gram)
     raise DataError(
-        f"{where} has the label {name[:60]!r}. Expected $APPEND_WORD, $REPLACE_WORD or another "
-        "label of GECToR, such as $KEEP or $TRANSFORM_CASE_LOWER."
+        f"{where} contains the label {name[:60]!r}. Expected $APPEND_WORD, $REPLACE_WORD or "
+        "another GECToR label, such as $KEEP or $TRANSFORM_CASE_LOWER."
     )
 
 

@@ -27,7 +27,7 @@ class Label:
     kept: bool
     """True if the token is kept. The tokens of `gram` then follow it."""
     gram: Gram = ()
-    """Tokens to append to the token, or to replace the token with."""
+    """Tokens to append after the token, or to replace it with."""
     transform: Transform | None = None
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Label:
 
     @property
     def kind(self) -> str:
-        """One of keep, delete, append, replace, and the kinds of transforms."""
+        """Keep, delete, append, replace, or a kind of transform."""
         return str(self).partition("_")[0].lower()
 
     @property
@@ -49,7 +49,7 @@ class Label:
         return self.transform if isinstance(self.transform, MergeTransform) else None
 
     def edited(self, token: str) -> Sequence[str]:
-        """Return the tokens that the label changes `token` to.
+        """Return the tokens into which the label changes `token`.
 
         Raise DataError if a transform cannot change the token.
         """

@@ -1,4 +1,4 @@
-"""Correction of sentences in rounds of edits (PIE), for any engine."""
+"""Correct sentences in rounds of edits (PIE), with any engine."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class EditRounds:
         return choose_edits(candidates, text.starts, self.search)
 
     def _apply(self, index: int, text: Spans, states: Sequence[SentenceState]) -> tuple[Spans, Ids]:
-        """Apply the edits of a round. Return all sentences, and the indices of unfinished ones."""
+        """Apply the edits of a round. Return all sentences and the indices of unfinished ones."""
         chosen = self.choose(text)
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths

@@ -11,19 +11,19 @@ from fairseq_ssl.errors import DataError, import_optional, library_errors
 from fairseq_ssl.text.spans import Ids, Spans
 
 PROBE = "the"
-"""A word that shows how a tokenizer treats the start of a text."""
+"""A word used to test how a tokenizer treats the start of a text."""
 START = "$START"
 """GECToR's symbol for the start of a sentence, which follows the encoder's start symbol."""
 
 
 class SubwordBatch(NamedTuple):
-    """Sentences as subwords, padded on the right, and the subwords of their words.
+    """Sentences as subwords, padded on the right, with the subword positions of their words.
 
     The fields are NumPy arrays, or tensors in a minibatch for a model.
     """
 
     ids: Any
-    """[batch, time], with the encoder's start and end symbols."""
+    """Subword ids with the encoder's start and end symbols, [batch, time]."""
     first: Any
     """[batch, words], index in `time` of the first subword of <s> and of each word."""
     counts: Any
@@ -33,13 +33,13 @@ class SubwordBatch(NamedTuple):
 class WordTokenizer:
     """Fast tokenizer (Hugging Face) of a pretrained encoder, applied to one word at a time.
 
-    Words are tokenized as within a sentence, after a space.
+    Words are tokenized as if they followed a space within a sentence.
     """
 
     def __init__(self, text: str) -> None:
         """Build a tokenizer from the content of tokenizer.json."""
         self.text = text
-        tokenizers = import_optional("tokenizers", "An encoder of words", "correct")
+        tokenizers = import_optional("tokenizers", "An encoder for words", "correct")
         with library_errors("The tokenizer cannot be read"):
             self._tokenizer = tokenizers.Tokenizer.from_str(text)
             self._tokenizer.no_truncation()
@@ -91,7 +91,7 @@ class WordTokenizer:
         return ids
 
     def _space_before_words(self) -> str:
-        """Return the space that a word needs to be tokenized as within a sentence, if any."""
+        """Return the prefix that a word needs to be tokenized as within a sentence, " " or ""."""
         within = self._ids(f"{PROBE} {PROBE}")
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 
@@ -123,7 +123,7 @@ class WordTokenizer:
 
 
 class WordSubwords:
-    """The subwords of the words of a dictionary. Each word is tokenized once."""
+    """The subwords of the words in a dictionary. Each word is tokenized once."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class WordSubwords:
                 this number.
 
         Raises:
-            DataError: if the encoder has no embedding for an id of the tokenizer or the padding.
+            DataError: if the encoder has no embedding for a tokenizer id or for the padding.
         """
         if tokenizer.size > vocabulary or not 0 <= padding < vocabulary:
             raise DataError(
@@ -163,7 +163,7 @@ class WordSubwords:
         """Error messages of the words that cannot be tokenized, by word id."""
 
     def limit(self, positions: int) -> None:
-        """Set the maximum number of subwords of a sentence, before the first word is tokenized."""
+        """Set the maximum number of subwords in a sentence. Call it before words are tokenized."""
         self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:
@@ -194,7 +194,7 @@ class WordSubwords:
         return len(self.tokenizer.start) + len(self.tokenizer.end)
 
     def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
-        """Return the subwords of sentences, which begin with <s> but do not end with </s>.
+        """Return the subwords of sentences.
 
         Args:
             text: sentences of dictionary ids.
@@ -212,7 +212,7 @@ class WordSubwords:
         if self.tokenizer.start:
             first[text.starts] = self.tokenizer.start_index
             counts[text.starts] = len(self.tokenizer.start) - self.tokenizer.start_index
-        else:  # such as XLNet, whose last symbol stands for the sentence
+        else:  # such as XLNet, whose last symbol represents the sentence
             first[text.starts] = sentences.lengths - 1
             counts[text.starts] = 1
         return SubwordBatch(
@@ -236,7 +236,7 @@ class WordSubwords:
         return self._table
 
     def _add_words(self) -> None:
-        """Tokenize the words of the dictionary that are not in the table."""
+        """Tokenize the dictionary words that are not in the table."""
         known, symbols = len(self._table), self.dictionary.symbols
         rows = []
         for number, word in enumerate([*symbols, *self.dictionary.surfaces][known:], known):
@@ -251,7 +251,7 @@ class WordSubwords:
         self._table = self._table.concat(added)
 
     def _with_symbols(self, table: Spans) -> Spans:
-        """Return `table` with new subwords for fairseq's special symbols, its first entries.
+        """Replace the subwords of fairseq's special symbols, the first entries of `table`.
 
         <s> gets the encoder's start symbols. The other special symbols get the unknown subword.
         """

@@ -1,7 +1,7 @@
-"""Transforms of tokens: changes of suffix, case, verb form and number, splits and merges.
+"""Token transforms: changes of suffix, case, verb form and number, splits and merges.
 
-The suffix transforms are those of PIE (table 10). The other groups follow GECToR (Omelianchuk et
-al., 2020, section 3).
+The suffix transforms are from PIE (table 10). The other groups follow GECToR (Omelianchuk et al.,
+2020, section 3).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ y ied
 y ical
 y ies
 """
-"""Suffix pairs of PIE, table 10, for both directions, and words that keep the first suffix.
+"""Suffix pairs from PIE (table 10), for both directions, and words that keep the first suffix.
 
 The words are from the authors' code. For example, "an" is not "a" with the suffix "n".
 """
@@ -62,14 +62,14 @@ SuffixPair = tuple[str, str, list[str]]
 
 
 def english_suffixes() -> list[SuffixPair]:
-    """Return the suffix pairs of PIE, table 10."""
+    """Return the suffix pairs from PIE (table 10)."""
     return _parse_suffix_pairs(ENGLISH.splitlines(), "table 10")
 
 
 def read_suffixes(path: Path) -> list[SuffixPair]:
     """Read suffix pairs from a file.
 
-    Each line has two suffixes, and optional words that keep the first suffix.
+    Each line contains two suffixes, and optional words that keep the first suffix.
     """
     pairs = _parse_suffix_pairs(read_lines(path), str(path))
     if not pairs:
@@ -113,7 +113,7 @@ class Transform(Protocol):
 
     @property
     def argument(self) -> str:
-        """The part of the label's name after the kind."""
+        """The part of the label name after the kind."""
 
     def __call__(self, word: str) -> str | None:
         """Return the changed word, or None if the transform cannot change it."""
@@ -142,7 +142,7 @@ class SuffixTransform:
 
     @property
     def inverse(self) -> SuffixTransform:
-        """Transform in the opposite direction."""
+        """The transform in the opposite direction."""
         return SuffixTransform(self.on, self.off)
 
 
@@ -219,8 +219,8 @@ GROUP_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
 }
 """Word functions in the groups of transforms, by kind and argument.
 
-Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters but
-the last in uppercase (DVDs).
+Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters except
+the last one in uppercase (DVDs).
 """
 GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     "case": {
@@ -275,7 +275,7 @@ class Transforms:
 
     table: tuple[Transform, ...] = ()
     spared: tuple[frozenset[str], ...] = ()
-    """For each transform, words that it must not change."""
+    """Words that each transform must not change."""
     _known: dict[str, dict[int, str]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -350,7 +350,7 @@ class Transforms:
 
     @cached_property
     def merges(self) -> dict[str, int]:
-        """Indices of the merges by argument."""
+        """Indices of the merge transforms, by argument."""
         return {
             transform.argument: number
             for number, transform in enumerate(self.table)
@@ -368,7 +368,7 @@ class Transforms:
 
     @cached_property
     def _by_suffix(self) -> dict[str, list[int]]:
-        """Indices of the transforms by the suffix that they remove."""
+        """Indices of suffix transforms, by the suffix that they remove."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for number, transform in enumerate(self.table):
             if isinstance(transform, SuffixTransform):
@@ -425,7 +425,7 @@ def _parse_suffixes(name: str) -> SuffixTransform:
     transform = SuffixTransform(*parts)
     if transform.off == transform.on or transform.argument != name:
         raise DataError(
-            f"{name!r} is not a suffix transform. Expected for example +s, -s or -e+ing."
+            f"{name!r} is not a suffix transform. Expected, for example, +s, -s or -e+ing."
         )
     return transform
 

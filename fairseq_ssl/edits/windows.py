@@ -1,4 +1,4 @@
-"""Overlapping windows of long sentences, for models that label tokens with edits (PIE)."""
+"""Overlapping windows for long sentences, for models that label tokens with edits (PIE)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fairseq_ssl.text.spans import Ids, Spans
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """Windows of sentences, and the positions of each window whose edits are used.
+    """Windows of sentences, and the positions in each window whose edits are used.
 
-    Each position of a sentence is used in exactly one window.
+    Each sentence position is used in exactly one window.
     """
 
     text: Spans
@@ -27,7 +27,7 @@ class WindowBatch:
 
     @property
     def counts(self) -> Ids:
-        """[windows], number of positions to use."""
+        """Number of positions to use, [windows]."""
         return self.ends - self.begins
 
     def select(self, which: Ids) -> WindowBatch:
@@ -46,7 +46,7 @@ class WindowBatch:
 
     @cached_property
     def ids(self) -> Ids:
-        """The ids at the positions to use."""
+        """Ids at the positions to use."""
         used = self.used_positions
         ids: Ids = self.text.ids if used is None else self.text.ids[used]
         return ids
@@ -134,15 +134,15 @@ class Windows:
         return np.array(counts), first, lengths
 
     def _used_range(self, first: Ids, lengths: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
-        """Return the range of tokens, as indices in the sentence, to use from each window.
+        """Return the range of tokens to use from each window, as indices in the sentence.
 
         The ranges of consecutive windows meet in the middle of their overlap. <s> has the index -1.
 
         Args:
-            first: [windows], index in the sentence of the first token of the window.
-            lengths: [windows], number of tokens of the window.
-            is_first: [windows], True for the first window of a sentence.
-            tokens: [windows], number of tokens of the sentence.
+            first: index in the sentence of each window's first token, [windows].
+            lengths: number of tokens in each window, [windows].
+            is_first: True for the first window of a sentence, [windows].
+            tokens: number of tokens in each window's sentence, [windows].
         """
         last = np.roll(first + lengths, 1) - 1
         begins = np.where(is_first, -1, (last + first) // 2 + 1)

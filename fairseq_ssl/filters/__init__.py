@@ -1,8 +1,8 @@
 """Filters for parallel and monolingual text: length, language, duplicates, encoding.
 
-`filter_pairs` filters pairs or lines in memory, `filter_files` files of any size, and `RowFilter`
-batches of rows in another engine.
-`describe_filters` lists the filters with their options. Subclass `Filter` to write your own.
+`filter_pairs` filters pairs or lines in memory, `filter_files` filters files of any size, and
+`RowFilter` filters batches of rows in other data engines. `describe_filters` lists the filters with
+their options. Subclass `Filter` to write your own filter.
 
 >>> from fairseq_ssl.filters import filter_pairs
 >>> pairs = [("a cat", "eine Katze"), ("", "leer"), ("OK", "OK"), ("a cat", "eine Katze")]

@@ -1,4 +1,4 @@
-"""Filtering of blocks of rows, with counts and examples of the dropped rows."""
+"""Filter blocks of rows, and collect counts and examples of the dropped rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 Scores: TypeAlias = "Sequence[Any] | NDArray[Any]"
 
 MAX_EXAMPLE_LENGTH = 300
-"""Max characters per line of an example."""
+"""Maximum number of characters per line of an example."""
 
 
 @dataclass(frozen=True)
@@ -32,33 +32,33 @@ class DroppedRow:
     """An example of a dropped row."""
 
     line: int
-    """Line number in the files, from 1."""
+    """Line number in the files, starting at 1."""
     text: tuple[str, ...]
     score: Any
-    """Score of the row by the filter that dropped the row, as JSON types."""
+    """Score from the filter that dropped the row, converted to JSON types."""
 
     @staticmethod
     def of(line: int, row: Row, score: Any) -> DroppedRow:
-        """Create an example with truncated lines and escaped unprintable characters."""
+        """Create an example. Truncate its lines and escape unprintable characters."""
         return DroppedRow(line, tuple(map(_printable, row)), _plain_score(score))
 
 
 @dataclass(frozen=True)
 class DropCount:
-    """Number and examples of the rows dropped by one filter."""
+    """Number and examples of the rows that a filter dropped."""
 
     filter: str
-    """Name of the filter with all options."""
+    """Specification of the filter with all options, such as ``duplicates:by=pair:near=0.0``."""
     count: int = 0
     examples: tuple[DroppedRow, ...] = ()
-    """The first dropped rows."""
+    """The first rows that the filter dropped."""
 
 
 def filter_block(chain: FilterChain, block: Block) -> BlockResult:
     """Return the rows that pass all filters except ``duplicates``.
 
-    Dropped rows are counted by the index of their filter in the chain. If the chain has
-    ``duplicates``, the result has the `RowKeys` of the rows.
+    Dropped rows are counted by the index of their filter in the chain. If the chain contains
+    ``duplicates``, the result includes the `RowKeys` of the kept rows.
     """
     is_valid = True
     try:
@@ -84,7 +84,7 @@ class RowKeys:
     """Keys of the rows of a block that pass all filters except ``duplicates``."""
 
     rows: Indices
-    """Indices of the rows in the block."""
+    """Row indices in the block."""
     keys: Hashes
     """Result of `DuplicateFilter.keys`."""
 
@@ -93,10 +93,10 @@ def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> B
     """Drop the kept rows for which `is_new` is False, and count them.
 
     Args:
-        result: result of a block, with kept rows
+        result: result for a block, with the kept rows
         rows: indices of the kept rows in the block
         is_new: False for each row to drop, [rows]
-        kind: name of the count and of the examples
+        kind: key of the count and examples of dropped rows
     """
     if is_new.all():
         return result
@@ -115,7 +115,7 @@ def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> B
 
 @dataclass(frozen=True)
 class BlockRows:
-    """The rows of a block, split into lines and measured only if a filter needs it."""
+    """The rows of a block, which are split into lines and measured only if a filter needs it."""
 
     block: Block
     is_valid: bool = True
@@ -131,7 +131,7 @@ class BlockRows:
 
     @cached_property
     def sizes(self) -> list[LineSizes]:
-        """Sizes of the lines of each side."""
+        """Line sizes of each side."""
         if self.is_valid:
             return list(map(LineSizes, self.block.data))
         return [LineSizes(_decode(data).encode("utf-8", "replace")) for data in self.block.data]
@@ -146,7 +146,7 @@ class BlockRows:
         return list(zip(*self._raw_sides(indices), strict=True))
 
     def select(self, indices: Indices) -> BlockResult:
-        """Return the lines of each side at these indices, and their number as ``kept``."""
+        """Return the lines of each side at these indices, with counts of all and kept lines."""
         if len(indices) == len(self):
             outputs = tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
         else:
@@ -163,9 +163,9 @@ class BlockRows:
 def filter_rows(
     chain: FilterChain, rows: Sequence[Row] | BlockRows
 ) -> tuple[Indices, list[DropCount]]:
-    """Apply all filters except ``duplicates``, each to the rows kept by the previous filters.
+    """Apply all filters except ``duplicates``, each to the rows that earlier filters keep.
 
-    Return the indices of the kept rows, and the dropped rows of each filter.
+    Return the indices of the kept rows, and the count and examples of rows dropped by each filter.
     """
     left, dropped = np.arange(len(rows)), []
     for name, rule in zip(chain.names, chain.filters, strict=False):
@@ -209,7 +209,7 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 
 
 def hash_block(duplicates: DuplicateFilter, block: Block) -> Hashes:
-    """Return the keys of the rows of a block, to resume an interrupted run."""
+    """Return the keys of all rows of a block, to resume an interrupted run."""
     lines = map(block.raw_lines, range(len(block.data)))
     return duplicates.keys(list(zip(*lines, strict=True)))
 

@@ -1,4 +1,4 @@
-"""Deduplication with hashes of rows."""
+"""Deduplication of rows with hashes, and of similar rows with MinHash."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ Hashes = NDArray[np.uint64]
 Integers = NDArray[np.uint32]
 
 MERGED = 8
-"""Max size of a sorted array that is merged, as a multiple of the array that is added."""
+"""A sorted array is merged with a new array if it is less than this many times as long."""
 
 
 class HashSet:
-    """A set of 64-bit hashes in sorted arrays, each at least `MERGED` times as long as the next.
+    """A set of 64-bit hashes, stored in sorted arrays of decreasing length.
 
-    It needs 8 bytes of memory per hash, and up to three times as much while arrays are merged.
+    A hash takes 8 bytes of memory, and up to three times as much while arrays are merged.
     """
 
     def __init__(self) -> None:
         self._arrays: list[Hashes] = []
 
     def add_rows(self, keys: Hashes) -> NDArray[np.bool_]:
-        """Add the first halves of the keys of rows. Return True for each row with new keys only.
+        """Add the first half of each key. Return a mask of the rows whose keys are all new, [rows].
 
         Args:
             keys: result of `DuplicateFilter.keys`, [rows, keys, 2]
@@ -40,7 +40,7 @@ class HashSet:
         return np.asarray(is_new.all(axis=1))
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Add hashes. Return True for the first of each hash that was not in the set."""
+        """Add hashes. Return a mask of those that are new, without repetitions within `hashes`."""
         added, first = np.unique(hashes, return_index=True)
         for array in self._arrays:
             place = np.searchsorted(array, added)
@@ -50,7 +50,7 @@ class HashSet:
         is_new[first] = True
         while self._arrays and len(self._arrays[-1]) < MERGED * len(added):
             added = np.concatenate([self._arrays.pop(), added])
-            added.sort(kind="stable")  # which merges sorted arrays
+            added.sort(kind="stable")  # a stable sort merges sorted arrays
         if len(added):
             self._arrays.append(added)
         return is_new
@@ -58,35 +58,35 @@ class HashSet:
 
 BY = ("pair", "source", "target")
 LENGTH = 4
-"""Number of characters of an n-gram of near-duplicates."""
+"""Number of characters in an n-gram, for near-duplicates."""
 PERMUTATIONS = 128
-"""Number of hash functions of MinHash."""
+"""Number of MinHash functions."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FMIX = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
-"""Shifts and multipliers of the finalizer of MurmurHash3 with 32 bits."""
+"""Shifts and multipliers of the 32-bit finalizer of MurmurHash3."""
 
 
 @dataclass(frozen=True)
 class DuplicateFilter:
-    """Drop duplicate rows and keep the first.
+    """Drop all but the first of duplicate rows.
 
-    A row has one key, or with `near` several. It is dropped if an earlier row has one of its keys,
-    whether or not the earlier row is dropped. The decision depends on all earlier rows, so this
-    class is not a `Filter`.
+    A row has one key, or several keys if `near` is set. It is dropped if it shares a key with an
+    earlier row, even if the earlier row is dropped. The decision depends on all earlier rows, so
+    this class is not a `Filter`.
 
-    A key is a BLAKE2 hash of 16 bytes. Without `near`, it is the hash of the bytes of the row. With
-    `near`, each key is the hash of a band of the row's MinHash signature: the minima of some hash
-    functions over its character n-grams in lower case. The probability that two rows have a common
-    band rises steeply near the similarity `near`. N-grams of characters are used because a sentence
-    has few words, some of which punctuation changes, and because some languages do not separate
-    words.
+    A key is a BLAKE2 hash of 16 bytes. Without `near`, it is the hash of the row's text. With
+    `near`, each key is the hash of a band of the row's MinHash signature. A band contains the
+    minima of several hash functions over the lowercase character n-grams of the row. The
+    probability that two rows share a band rises steeply near the similarity `near`. Character
+    n-grams are used because a sentence has few words, punctuation changes words, and some languages
+    do not separate words.
     """
 
     sides: int
     by: str = option("pair", "text to compare", choices=BY)
     near: float = option(
         0.0,
-        "min Jaccard similarity of the character 4-grams of near-duplicates; 0 for equal rows only",
+        "min Jaccard similarity of near-duplicates in character 4-grams; 0 drops only equal text",
         low=0,
         high=0.98,  # datasketch needs two bands
     )
@@ -94,15 +94,15 @@ class DuplicateFilter:
     def __post_init__(self) -> None:
         check(self)
         if self.by == "target" and self.sides < 2:
-            raise UsageError("`by` is target, but the text has only one side.")
+            raise UsageError("`by` is target, but the text has only one side. Set it to source.")
         if self.near:
             _min_hash(self.near)
 
     def keys(self, rows: Sequence[tuple[bytes, ...]]) -> Hashes:
-        """Return the keys of the compared text of each row of bytes, [rows, keys, 2].
+        """Return the keys of each row's text to compare, [rows, keys, 2].
 
         A `HashSet` needs only the first half of each key. Among 10^9 different keys, the
-        probability that two halves are equal is 3%.
+        probability that the first halves of any two keys are equal is 3%.
         """
         texts: Iterable[bytes]
         if self.by == "pair":
@@ -119,7 +119,7 @@ class DuplicateFilter:
 
 @lru_cache
 def _min_hash(near: float) -> tuple[int, int, Integers]:
-    """Return the number of bands, the size of a band, and the permutations, [2, functions]."""
+    """Return the number of bands, the size of a band and the permutations, [2, functions]."""
     datasketch = import_optional("datasketch", "Search for near-duplicates", "scale")
     index = datasketch.MinHashLSH(threshold=near, num_perm=PERMUTATIONS)
     used = datasketch.MinHash(num_perm=PERMUTATIONS, seed=1, scheme="affine32").permutations
@@ -129,8 +129,8 @@ def _min_hash(near: float) -> tuple[int, int, Integers]:
 def _signatures(texts: Sequence[bytes], permutations: Integers) -> Integers:
     """Return the MinHash signature of each text, [texts, functions].
 
-    The values are those of datasketch's `MinHash` objects, one of which for each text would take
-    seven times as long.
+    The values are the same as with one `datasketch.MinHash` object per text, which would take seven
+    times as long.
     """
     lines = [text.decode("utf-8", "surrogateescape").lower() for text in texts]
     result = np.empty((permutations.shape[1], len(lines)), "<u4")
@@ -139,7 +139,7 @@ def _signatures(texts: Sequence[bytes], permutations: Integers) -> Integers:
     gap = "\n" * (LENGTH - 1)
     joined = gap.join(["", *lines, ""]).encode("utf-32-le", "surrogatepass")
     hashes = _hash_ngrams(np.frombuffer(joined, "<u4"))
-    # The n-grams of a line begin at its characters and at the newline before the line.
+    # N-grams begin at each character of a line, and at the newline before it.
     lengths = np.fromiter(map(len, lines), np.int64, len(lines)) + 1
     starts = np.cumsum(lengths + LENGTH - 2) - lengths
     bounds = np.stack([starts, starts + lengths], axis=1).reshape(-1)[:-1]
@@ -149,7 +149,7 @@ def _signatures(texts: Sequence[bytes], permutations: Integers) -> Integers:
 
 
 def _hash_ngrams(codes: Integers) -> Integers:
-    """Return a 32-bit hash of each n-gram of Unicode code points, mixed as by datasketch."""
+    """Return a 32-bit hash of each n-gram of Unicode code points, mixed as in datasketch."""
     states = np.zeros(len(codes) - LENGTH + 1, np.uint64)
     for first in range(LENGTH):
         states += codes[first : first + len(states)]
@@ -163,7 +163,7 @@ def _hash_ngrams(codes: Integers) -> Integers:
 
 
 def _bands(signatures: Integers, count: int, size: int) -> Iterator[bytes]:
-    """Yield the bands of each signature as bytes, which begin with the index of the band."""
+    """Yield the bytes of each band of each signature. They start with the index of the band."""
     bands = np.empty((len(signatures), count, size + 1), "<u4")
     bands[:, :, 0] = np.arange(count)
     bands[:, :, 1:] = signatures.reshape(len(signatures), count, size)
@@ -172,5 +172,5 @@ def _bands(signatures: Integers, count: int, size: int) -> Iterator[bytes]:
 
 
 def encode_line(text: str) -> bytes:
-    """Return the bytes of a line in memory, which may have surrogates."""
+    """Encode a line, which may contain surrogates, as UTF-8."""
     return text.encode("utf-8", "surrogatepass")

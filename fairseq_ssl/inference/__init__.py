@@ -46,7 +46,7 @@ MODULES = {
     "scoring": ("ScoringConfig",),
     "translation": ("DecodingConfig",),
 }
-"""Public names by module. Modules are imported on use, since some import numpy."""
+"""Public names by module. Modules are imported on first use, because some import numpy."""
 
 __all__ = [name for names in MODULES.values() for name in names]
 __getattr__ = lazy_names(__name__, MODULES)

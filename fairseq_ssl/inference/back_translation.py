@@ -30,23 +30,24 @@ DECODERS: dict[str, type[FairseqDecoder] | type[CTranslate2Decoder]] = {
     "ctranslate2": CTranslate2Decoder,
 }
 BLOCK_KIB = {"cpu": 64, "cuda": 1024}
-"""Size in KiB, by device, of the blocks of text that are sorted by length and translated together.
+"""Block size in KiB, by device. The lines of a block are sorted by length for batching.
 
 Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU.
 """
 PART_BLOCKS = 16
-"""Default size of the input of a part, in blocks."""
+"""Default part size, in blocks of input."""
 FILE_SEED, FILE_IDS = 2_654_435_761, 2**40
-"""Differences between the seeds, and the sentence ids, of two consecutive files of a text."""
+"""Increments of the seed and the sentence ids from one input file to the next."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options that every signature contains."""
 UNSIGNED = ("model", "data_dir", "fluency_boost_lm", "fluency_boost_data", "device", "threads")
 """Fields of `DecodingConfig` that signatures omit.
 
-Signatures contain digests of the files instead. The other fields do not affect the translations.
+Signatures contain digests of the files instead. `device` and `threads` do not affect the
+translations.
 """
 _DECODING = Lock()
-"""Held by a thread that decodes with fairseq or samples. Random seeds belong to the process."""
+"""Lock for decoding with fairseq and for sampling. Random states are global in a process."""
 
 
 OUTPUT, SOURCE_OUTPUT = "output", "source_output"
@@ -54,7 +55,7 @@ TRANSLATION_COUNTS = (
     *("lines", "blank", "too_long", "undecodable", "failed"),
     *("pairs", "read", "written"),
 )
-"""Counts of a block. `read` and `written` count tokens, and the others count lines."""
+"""Names of a block's counts. `read` and `written` count tokens, and the others count lines."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +64,15 @@ class SourceLine:
 
     data: bytes
     start: int
-    """Offset of the first byte in the text."""
+    """Byte offset of the line in the text."""
     tokens: list[str]
     problem: str
-    """Reason for not translating the line, a name in `TRANSLATION_COUNTS`, or ""."""
+    """Reason why the line is skipped: a name in `TRANSLATION_COUNTS`, or "" if it is not."""
 
 
 @dataclass(frozen=True)
 class BlockTranslator:
-    """Function that translates the lines of a block.
+    """Picklable function that translates the lines of a block.
 
     Output lines match the input order, whatever the batching. A line that cannot be translated has
     an empty translation. A line is omitted from all outputs if the search keeps no hypothesis for
@@ -90,7 +91,7 @@ class BlockTranslator:
         return self.translate(block, decoder)
 
     def translate(self, block: Block, decoder: FairseqDecoder | CTranslate2Decoder) -> BlockResult:
-        """Translate a block with `decoder`, which is seeded by the indices of block and file."""
+        """Translate a block with `decoder`, seeded with the block index and the file index."""
         lines = list(self._lines(block))
         valid = [line for line in lines if not line.problem]
         number, file = block.seeds
@@ -129,12 +130,12 @@ class BlockTranslator:
 def process_decoder(
     engine: str, config: DecodingConfig, worker: int, files: Fingerprints
 ) -> FairseqDecoder | CTranslate2Decoder:
-    """Return the decoder of this process. It is loaded once, and again if `files` change."""
+    """Return the decoder of this process. It is loaded on first use and when `files` change."""
     return DECODERS[engine](config, worker)
 
 
 class TranslationModel(ConfiguredModel):
-    """Translation model in memory, which returns one translation for each line."""
+    """A loaded translation model that returns one translation per line."""
 
     def __init__(self, config: DecodingConfig, engine: str) -> None:
         """Load the model.
@@ -145,8 +146,8 @@ class TranslationModel(ConfiguredModel):
         """
         if config.fluency_boost_lm:
             raise UsageError(
-                "`fluency_boost_lm` drops lines, so that translations would not match the lines. "
-                "Use back_translate_file with `source_output`."
+                "`fluency_boost_lm` drops lines, so translations would not be aligned with "
+                "the input. Use back_translate_file with `source_output`."
             )
         self.config = _prepare(replace(config, nbest=1), engine)
         self.engine = engine
@@ -157,7 +158,7 @@ class TranslationModel(ConfiguredModel):
 
     @property
     def models(self) -> list[Any]:
-        """The torch modules of the ensemble. The engine ``ctranslate2`` has none.
+        """Torch modules of the ensemble. The list is empty for the engine ``ctranslate2``.
 
         To change their weights after a translation, use `load_state_dict` or in-place operations
         under `torch.no_grad`. Changes through `weight.data` are ignored on a CPU.
@@ -168,14 +169,14 @@ class TranslationModel(ConfiguredModel):
         return type(self), (self.config, self.engine)
 
     def translate(self, lines: Iterable[str]) -> list[str]:
-        """Return the translation of each line, equal to the output of `back_translate_file`.
+        """Return the translation of each line, identical to the output of `back_translate_file`.
 
-        Several threads may call it. The engine ``fairseq`` decodes for one thread at a time.
+        The method is thread-safe. The engine ``fairseq`` decodes for one thread at a time.
 
         Args:
             lines: tokens or subwords separated by spaces, as in the training data. Blank lines,
-                lines of more than `max_source_tokens` tokens, and lines with a lone surrogate have
-                empty translations.
+                lines with more than `max_source_tokens` tokens, and lines with a lone surrogate
+                have empty translations.
         """
         data = join_lines(lines, "the source text").encode("utf-8", "surrogatepass")
         blocks = memory_blocks(data, _block_bytes(self.config))
@@ -190,9 +191,9 @@ def load_model(
     """Load a translation model. Call `fairseq_ssl.register` first.
 
     Args:
-        path: a checkpoint or the folder of a CTranslate2 model, or a `DecodingConfig` to load an
-            ensemble or to set search options.
-        data_dir: folder with the dictionaries of the checkpoint. It replaces that of a config.
+        path: a checkpoint or a CTranslate2 model folder, or a `DecodingConfig` to load an ensemble
+            or to set search options.
+        data_dir: folder with the dictionaries of the checkpoint. It overrides the config.
         engine: ``fairseq`` or ``ctranslate2`` (default: ``ctranslate2`` for a folder, ``fairseq``
             for a checkpoint).
 
@@ -217,7 +218,7 @@ def back_translate(
 
     Args:
         lines: tokens or subwords separated by spaces, as in the training data of the model.
-        model: a checkpoint or the folder of a CTranslate2 model.
+        model: a checkpoint or a CTranslate2 model folder.
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures.
         options: fields of `DecodingConfig`, such as `data_dir` and `beam`.
 
@@ -240,15 +241,15 @@ class BackTranslationSummary:
     blank: int
     """Number of lines without tokens."""
     too_long: int
-    """Number of lines of more than `max_source_tokens` tokens."""
+    """Number of lines with more than `max_source_tokens` tokens."""
     undecodable: int
     """Number of lines that are not UTF-8."""
     failed: int
-    """Number of lines that did not fit into memory or into the positions of the model."""
+    """Number of lines that exceeded the memory or the model's maximum length."""
     written: int
     """Number of tokens in the translations."""
     seconds: float
-    """Time of the translation, including interrupted runs."""
+    """Translation time in seconds, including interrupted runs."""
 
 
 def back_translate_file(
@@ -264,24 +265,27 @@ def back_translate_file(
 ) -> BackTranslationSummary | None:
     """Translate a text. Return None if this run does not complete the output.
 
-    The translations do not depend on the executor, the parts and the shards. An interrupted run
+    The translations do not depend on the executor, the parts or the shards. An interrupted run
     resumes.
 
     Args:
-        source: text in the model's source language (None: stdin).
-        output: translations: a file, a folder of parts, or a binary stream.
+        source: text in the model's source language, or None for stdin.
+        output: destination of the translations: a file, a folder of parts, or a binary stream.
         config: the model and its search options.
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures and searches.
-        source_output: source lines, aligned with the translations: a file, or a folder of parts
-            if `output` is one.
+        source_output: destination of the source lines, aligned with the translations: a file, or a
+            folder of parts if `output` is one.
         executor: executor of the translation (default: this process). For the engine ``fairseq``,
-            its processes need `fairseq_ssl.register` as initializer.
+            its worker processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace existing outputs.
-        progress: creates the progress report, which gets the number of translated lines.
+        progress: creates the progress report, which receives the number of translated lines.
     """
     check_choice("engine", engine, DECODERS)
     if source_output is not None and hasattr(output, "write"):
-        raise UsageError("`source_output` needs `output` to be a file or a folder.")
+        raise UsageError(
+            "`source_output` cannot be set if `output` is a stream. Set `output` to a file or a "
+            "folder."
+        )
     outputs = Outputs.of(output, *([] if source_output is None else [source_output]))
     corpus = Corpus((optional_path(source),), _block_bytes(config))
     for path in config.model:
@@ -298,7 +302,7 @@ def _block_bytes(config: DecodingConfig) -> int:
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:
-    """Return True if fairseq has to load a checkpoint, which needs `fairseq_ssl.register`."""
+    """Return True if fairseq loads a checkpoint, so that `fairseq_ssl.register` is required."""
     is_folder = Path(config.model[0]).is_dir()
     return engine == "fairseq" or not (is_folder or Conversion.of(config).is_done())
 
@@ -352,12 +356,12 @@ class _BackTranslationJob(TextJob):
         return Signature("back-translate", parameters, self.params | counts)
 
     def prepare(self) -> BlockTranslator:
-        """Convert the model if necessary. Return the function of a block."""
+        """Convert the model if necessary. Return the function that translates blocks."""
         process_decoder.cache_clear()  # an earlier call could have loaded a file that changed
         config = _prepare(self.config, self.engine)
         files = fingerprints(*config.model, config.fluency_boost_lm, config.data_dir)
         return BlockTranslator(self.engine, config, self.columns, files)
 
     def note(self) -> str:
-        """Return the speed."""
+        """Return the translation speed, for the log."""
         return f"{self.totals['written'] / self.seconds:.0f} tokens/s"

@@ -1,4 +1,4 @@
-"""Text classification with a trained model, and the windows on which a label depends."""
+"""Text classification with a trained model, and the windows that explain a label."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from fairseq_ssl.text.subwords.sentencepiece_model import SentencepieceModel
 
 logger = logging.getLogger(__name__)
 BLOCK = 4096
-"""Number of lines that are read, sorted by length and written together."""
+"""Block size in lines. The texts of a block are sorted by length for batching."""
 PART_SIZE = 2**15
-"""Default number of lines per part of teacher labels. Readers keep all parts open."""
+"""Default part size of teacher labels, in lines. Parts are large: readers keep all of them open."""
 SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
@@ -58,7 +58,7 @@ class Window:
 
     text: str
     weight: float
-    """Decrease of the label's margin over the second-best label if the window is removed."""
+    """Decrease in the label's margin over the second-best label if the window is removed."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Prediction:
 
 
 class TextClassifierPipeline:
-    """Text classifier: a trained expert, alone or with its imitators."""
+    """Text classifier that consists of a trained expert, alone or with its imitators."""
 
     def __init__(
         self,
@@ -107,9 +107,9 @@ class TextClassifierPipeline:
 
         Args:
             path: checkpoint of an expert, alone or with imitators.
-            data: data folder with the dictionaries of the training.
+            data: data folder with the dictionaries of the training data.
             device: ``cpu`` or ``cuda``.
-            batch_size: batch size in texts.
+            batch_size: number of texts per batch.
         """
         options = task_options(read_checkpoint(path))
         if options.get("classification_stage") in (None, "imitate"):
@@ -121,7 +121,7 @@ class TextClassifierPipeline:
         return cls(models[0], task, path, data, device, batch_size)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let `pickle` and `copy` store the paths. They load the files again."""
+        """Pickle and copy only the paths. The files are loaded again."""
         return type(self).load, (self.path, self.folder, str(self.device), self.batch_size)
 
     def __repr__(self) -> str:
@@ -131,10 +131,13 @@ class TextClassifierPipeline:
         """Raise UsageError if `windows` is above 0 and the model has no imitators."""
         check_integer("windows", windows, 0)
         if windows and not self.has_imitators:
-            raise UsageError("`windows` needs a model with imitators.")
+            raise UsageError(
+                f"`windows` is {windows}, but the model has no imitators. Set it to 0, or load a "
+                "model with imitators."
+            )
 
     def split(self, name: str) -> TwoViewDataset:
-        """Return the texts of a split, in their order in the data folder."""
+        """Return the texts of a split as a dataset, in the order of the data folder."""
         try:
             dataset: TwoViewDataset = self.task.unlabeled(name, self._views())
         except FairseqSslError:
@@ -145,11 +148,11 @@ class TextClassifierPipeline:
         return dataset
 
     def warn_truncated(self, count: int) -> None:
-        """Log the number of texts that are longer than the model reads, unless it is 0."""
+        """Log a warning with the number of truncated texts, unless it is 0."""
         if count:
             logger.warning(
-                "%s texts are longer than %s tokens, the maximum of the model. Their first tokens "
-                "are not read.",
+                "%s texts are longer than the model's maximum length of %s tokens. Their first "
+                "tokens are dropped.",
                 count,
                 self.task.cfg.classification_max_length,
             )
@@ -175,7 +178,7 @@ class TextClassifierPipeline:
 
     @torch.no_grad()
     def probabilities(self, dataset: TwoViewDataset, first: int, count: int) -> NDArray[np.float32]:
-        """Return the class probabilities p(y|X) of texts [texts, classes].
+        """Return the class probabilities p(y|X) of consecutive texts [count, classes].
 
         Args:
             dataset: texts, such as a split.
@@ -208,7 +211,7 @@ class TextClassifierPipeline:
         count: int,
         windows: int = 0,
     ) -> list[Prediction]:
-        """Return the predicted label of `count` texts of a dataset, beginning with text `first`."""
+        """Return the predictions for `count` texts of a dataset, starting at index `first`."""
         self.check_windows(windows)
         predictions: dict[int, Prediction] = {}
         for texts, inputs in self._batches(dataset, first, count):
@@ -244,7 +247,7 @@ class TextClassifierPipeline:
     def _batches(
         self, dataset: TwoViewDataset, first: int, count: int
     ) -> Iterator[tuple[NDArray[np.int64], dict[str, Tensor]]]:
-        """Yield the text indices and the model inputs of batches of texts of similar length."""
+        """Yield text indices and model inputs in batches of texts with similar lengths."""
         texts = np.arange(first, first + count)
         order = texts[np.argsort(-dataset.sizes[texts], kind="stable")]
         for start in range(0, count, self.batch_size):
@@ -268,8 +271,8 @@ class TextClassifierPipeline:
     def _windows(self, subwords: Tensor, logits: Tensor, count: int) -> list[tuple[Window, ...]]:
         """Return up to `count` windows with the largest positive weights for each text.
 
-        The weight of a window is the decrease of the label's margin over the second-best label
-        if the window is left out of the mean of its imitator.
+        The weight of a window is the decrease in the label's margin over the second-best label
+        if the window is excluded from its imitator's mean.
         """
         best = logits.topk(2).indices
         windows: list[list[Window]] = [[] for _ in subwords]
@@ -303,16 +306,16 @@ class TextClassifierPipeline:
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return the decrease of log p(first) - log p(second) if a window is removed [windows].
+    """Return the decrease in log p(best) - log p(second) if each window is removed [windows].
 
-    p is the mean of the probabilities of all windows of a text. A text with one window has a
-    uniform distribution without it.
+    p is the mean of the class probabilities over the windows of a text. If the only window of a
+    text is removed, p is uniform.
 
     Args:
         probabilities: [windows, classes], class probabilities of each window.
         texts: [windows], index of the text of each window.
         counts: [batch], number of windows of each text.
-        best: [batch, 2], the first and the second class of each text.
+        best: [batch, 2], the best and the second-best class of each text.
     """
     total = probabilities.new_zeros(len(counts), probabilities.size(1))
     total = total.index_add(0, texts, probabilities).clamp(min=1e-300)
@@ -330,7 +333,7 @@ class LabelSummary:
     signature: Signature
     path: Path
     lines: int
-    """Number of lines that this run, and interrupted runs before it, labeled."""
+    """Number of labeled lines, including earlier interrupted runs."""
 
 
 def label_split(
@@ -354,19 +357,20 @@ def label_split(
 
     Args:
         model: checkpoint of an expert, alone or with imitators.
-        data: data folder with the dictionaries of the training, and the split.
+        data: data folder with the split and the dictionaries of the training data.
         output: folder in which to write the folder ``SPLIT.npy``. Its parts contain probabilities
             in half precision [lines, classes].
         split: split of the data folder.
         device: ``cpu``, or ``cuda`` for one GPU per process.
-        threads: CPU threads of each process (None: 1 in worker processes, otherwise torch's).
-        batch_size: batch size in texts.
-        part_size: number of lines of a part.
-        shard: (i, n) for the i-th of n shares of the parts. All shards write into one folder.
-        executor: executor of the parts (default: this process). Its processes need
+        threads: number of CPU threads per process (default: 1 in worker processes, else torch's
+            setting).
+        batch_size: number of texts per batch.
+        part_size: number of lines per part.
+        shard: (i, n) for the i-th of n shards, from 1. All shards write to the same folder.
+        executor: executor of the parts (default: this process). Its worker processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
-        progress: creates the progress report, which gets the number of labeled lines.
+        progress: creates the progress report, which receives the number of labeled lines.
     """
     parts = PartFolder(Path(output) / f"{split}.npy", shard, part_size)
     folder = Path(parts.path)
@@ -422,7 +426,7 @@ class _PartLabeler:
     batch_size: int
 
     def __call__(self, index: int, texts: Span) -> Record:
-        """Write a part. The offsets of `texts` are indices of texts."""
+        """Write a part. The offsets in `texts` are text indices."""
         classifier, dataset = _loaded_split(self, worker_number())
         first, last = texts.starts[0], texts.end or 0
         with part_file(self.folder, f"part-{index:05d}.npy") as file:
@@ -436,7 +440,7 @@ class _PartLabeler:
 
 @lru_cache(maxsize=1)
 def _loaded_split(job: _PartLabeler, worker: int) -> tuple[TextClassifierPipeline, TwoViewDataset]:
-    """Return the classifier and the texts of this process, which are loaded once."""
+    """Return the classifier and the split. Each process loads them once."""
     set_threads(job.threads)
     device = str(torch_device(job.device, worker))
     classifier = TextClassifierPipeline.load(job.model, job.data, device, job.batch_size)
@@ -456,7 +460,7 @@ def predict_lines(
         classifier: the loaded model.
         lines: texts.
         windows: number of windows to show for each text, for models with imitators.
-        name: name of the file in error messages.
+        name: file name for error messages.
     """
     count, truncated, lines = 0, 0, iter(lines)
     while block := list(islice(lines, BLOCK)):

@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 NO_TOKENIZER = "none"
 ONNX, GECTOR, FAIRSEQ = "onnx", "gector", "fairseq"
-"""Formats of models."""
+"""Model formats."""
 BLOCK_KIB = 64
-"""Size in KiB of the blocks of text that are corrected one at a time."""
+"""Block size in KiB. A process corrects one block at a time."""
 
 
 def model_format(path: Path) -> str:
-    """Return the format of a model, which its files show."""
+    """Return the format of a model, detected from its file names."""
     if is_onnx_folder(path):
         return ONNX
     is_gector = path.suffix == ".th" or (path / "config.json").is_file() or any(path.glob("*.th"))
@@ -61,12 +61,12 @@ def model_format(path: Path) -> str:
 
 @dataclass(frozen=True)
 class CorrectionConfig(CorrectionSearch):
-    """Edit taggers, and how they correct text."""
+    """Edit taggers and options for correction."""
 
     models: tuple[str | Path, ...] = option(
         MISSING,
-        "edit tagger: a checkpoint, an exported folder in ONNX format, or a GECToR model; several "
-        "for an ensemble",
+        "edit tagger: a checkpoint, a folder in ONNX format, or a GECToR model; several paths for "
+        "an ensemble",
         flag="model",
         metavar="PATH",
         nargs="+",
@@ -85,33 +85,34 @@ class CorrectionConfig(CorrectionSearch):
     )
     encoder: str | Path | None = option(
         None,
-        "folder of the encoder with which a GECToR model was trained",
+        "folder of the pretrained encoder of a GECToR model",
         usual="the public encoder that the model names",
         metavar="DIR",
     )
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``."""
     threads: int | None = None
-    """CPU threads of each process (None: 1 in worker processes, otherwise OMP_NUM_THREADS or one
-    per core)."""
+    """Number of CPU threads per process (default: 1 in worker processes, else OMP_NUM_THREADS or
+    the number of cores)."""
     tokenizer: str | None = option(
         None,
-        "tokenizer of raw text, the same as for the training data; english: nearly the same tokens "
-        "as spaCy, without spaCy; none: each line is a sentence of tokens separated by spaces",
+        "tokenizer of raw text, as for the training data; english splits nearly like spaCy but "
+        "does not require it; none expects one sentence per line, with tokens separated by spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
-        usual="spacy; for models in ONNX format english, or moses for other languages",
+        usual="spacy; for ONNX models, english for English and moses for other languages",
     )
     language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
     spelling: str | Path | None = option(
         None,
-        "output of spelling count, with which spelling and capitals are corrected first (English)",
+        "output of spelling count, used to correct spelling and capitalization before the model "
+        "(English only)",
     )
     batch_size: int = option(64, "number of sentences per batch", low=1)
     explain: bool = option(
         False, "extract the edits with ERRANT, and show their types and probabilities"
     )
     spacy_model: str = option(
-        SPACY_MODEL, "name or folder of the spaCy pipeline that explains edits", metavar="NAME"
+        SPACY_MODEL, "name or folder of the spaCy pipeline for ERRANT", metavar="NAME"
     )
 
     def __post_init__(self) -> None:
@@ -120,34 +121,43 @@ class CorrectionConfig(CorrectionSearch):
         if not self.models:
             raise UsageError("`models` is empty. Expected at least one checkpoint.")
         loading.check_weights(self.weights, len(self.models))
-        if len({model_format(Path(model)) for model in self.models}) > 1:
-            raise UsageError("The models of an ensemble must have the same format.")
+        formats = sorted({model_format(Path(model)) for model in self.models})
+        if len(formats) > 1:
+            raise UsageError(
+                f"The models of the ensemble have the formats {', '.join(formats)}. Expected "
+                "models of the same format."
+            )
         if self.encoder is not None and self.format != GECTOR:
-            raise UsageError("`encoder` is for GECToR models. Remove it.")
+            raise UsageError(
+                f"`encoder` is only for GECToR models, not for {self.format}. Remove it."
+            )
         if self.device != "cpu" and self.is_onnx:
-            raise UsageError(f"`device` is {self.device!r}. Models in ONNX format need cpu.")
+            raise UsageError(
+                f"`device` is {self.device!r}, but models in ONNX format run only on the CPU. "
+                "Set it to cpu."
+            )
         check_positive("threads", 1 if self.threads is None else self.threads)
         super().__post_init__()
 
     @property
     def format(self) -> str:
-        """The format of the models: ``onnx``, ``gector`` or ``fairseq``."""
+        """Format of the models: ``onnx``, ``gector`` or ``fairseq``."""
         return model_format(Path(self.models[0]))
 
     @property
     def is_onnx(self) -> bool:
-        """True if the models are folders in ONNX format, which run without torch and fairseq."""
+        """True if the models are in ONNX format. They run without torch and fairseq."""
         return self.format == ONNX
 
     @property
     def chosen_tokenizer(self) -> str:
-        """The name of the tokenizer: the option, or the default of the models."""
+        """Name of the tokenizer: `tokenizer`, or the default for the models and `language`."""
         light = "english" if self.language == "en" else "moses"
         return self.tokenizer or (light if self.is_onnx else "spacy")
 
     @property
     def search(self) -> CorrectionSearch:
-        """Options for choosing edits. The options of the first model replace None."""
+        """Search options. Options that are None have the values stored in the first model."""
         first = Path(self.models[0])
         if self.format == ONNX:
             return self.or_else(read_onnx_config(first).search)
@@ -169,11 +179,11 @@ class Edit:
     source: str
     """The replaced text."""
     target: str
-    """The new tokens, separated by spaces."""
+    """The replacement tokens, separated by spaces."""
     probability: float
-    """Lowest probability of the edits that made this correction, in all rounds; 1 for spelling."""
+    """Minimum probability of the model's edits in this correction, or 1 for spelling."""
     type: str | None = None
-    """ERRANT's type, such as R:VERB:SVA, if `CorrectionConfig.explain` is set."""
+    """ERRANT error type, such as R:VERB:SVA, or None if `CorrectionConfig.explain` is not set."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +195,7 @@ class CorrectedLine:
     edits: tuple[Edit, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the line as JSON types. Edits have a type if they were explained."""
+        """Return the line as a dict for JSON. Edits without an ERRANT type have no key ``type``."""
         edits = [
             {name: value for name, value in asdict(edit).items() if value is not None}
             for edit in self.edits
@@ -224,7 +234,8 @@ class Corrector(loading.ConfiguredModel):
         """Load models. Call `fairseq_ssl.register` first.
 
         Args:
-            models: a checkpoint, or several for an ensemble, which can be a list.
+            models: path of an edit tagger (checkpoint, ONNX folder or GECToR model). For an
+                ensemble, pass several paths or one list of paths.
             options: fields of `CorrectionConfig`, such as `iterations`.
         """
         paths = models[0] if len(models) == 1 and isinstance(models[0], (list, tuple)) else models
@@ -232,11 +243,11 @@ class Corrector(loading.ConfiguredModel):
 
     @property
     def models(self) -> list[Any]:
-        """The torch modules of the models, or functions that run models in ONNX format."""
+        """Torch modules of the models, or an `OnnxTagger` for each model in ONNX format."""
         return list(self._rounds.engine.models)
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
-        """Correct lines, each of one or more sentences.
+        """Return the corrected lines. A line may contain several sentences.
 
         Spaces and quotes around unedited words are preserved.
         """
@@ -278,7 +289,7 @@ class Corrector(loading.ConfiguredModel):
     def _typed(
         self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]
     ) -> list[tuple[TokenEdit, str | None]]:
-        """Return the edits of ERRANT with their types, or `changes` without types."""
+        """Return the ERRANT edits with their types, or `changes` without types if not explained."""
         if self._annotator is None:
             return [(change, None) for change in changes]
         return [
@@ -290,7 +301,7 @@ class Corrector(loading.ConfiguredModel):
 def _edit(
     line: str, sentence: Sentence, change: TokenEdit, kind: str | None, probability: float
 ) -> Edit:
-    """Return an edit of the line."""
+    """Return a change of tokens as an edit with character offsets in the line."""
     if change.start < change.end:
         start, end = sentence.starts[change.start], sentence.ends[change.end - 1]
     else:
@@ -299,7 +310,10 @@ def _edit(
 
 
 def _places_to_move(tokens: Sequence[str], edit: TokenEdit) -> int:
-    """Return by how many tokens an insertion or deletion can move right with an equal result."""
+    """Return the number of positions an edit can move right with the same result.
+
+    It is 0 for replacements, because only insertions and deletions can move.
+    """
     if edit.tokens and edit.start < edit.end:
         return 0
     moving, after = edit.tokens or tokens[edit.start : edit.end], tokens[edit.end :]
@@ -313,16 +327,16 @@ def change_probabilities(
     changes: Sequence[TokenEdit],
     applied: Sequence[AppliedEdit],
 ) -> list[float]:
-    """Return the lowest probability of the edits that made each change, 1 for spelling.
+    """Return the minimum probability of the model's edits in each change, 1 for spelling.
 
-    An edit outside of all changes made a change next to it: if a token is repeated, the position of
-    the change is ambiguous.
+    The position of a change is ambiguous if a token is repeated. Therefore, an edit that overlaps
+    no change counts for the adjacent changes.
 
     Args:
-        source: tokens.
+        source: tokens of the sentence.
         spelled: the same tokens with corrected spelling.
-        changes: replacements of tokens of `source`.
-        applied: edits of all rounds to `spelled`.
+        changes: changes from `source` to the corrected sentence.
+        applied: edits of `spelled`, from all rounds.
     """
     touched = [
         [
@@ -348,7 +362,7 @@ def change_probabilities(
 
 
 def load_rounds(config: CorrectionConfig) -> EditRounds:
-    """Load the models. Models in ONNX format are loaded without torch and fairseq."""
+    """Load models and return their correction rounds. ONNX models need no torch or fairseq."""
     if config.is_onnx:
         from fairseq_ssl.inference.onnx_tagger import load_onnx_rounds
 
@@ -365,7 +379,7 @@ def load_rounds(config: CorrectionConfig) -> EditRounds:
 
 
 REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
-"""Terminal codes: red and struck through, green, and the end of both."""
+"""ANSI escape codes: red strikethrough, green, and reset."""
 LineFormatter = Callable[[CorrectedLine], str]
 
 
@@ -374,11 +388,11 @@ class LineFormat:
     """Picklable function that formats a corrected line."""
 
     kind: str = "text"
-    """``text``, ``diff`` with the edits in the source line, or ``json``."""
+    """``text``, ``diff`` (source line with marked edits), or ``json``."""
     explain: bool = False
-    """Add a line for each edit, except to JSON."""
+    """True to add a line for each edit. It has no effect on ``json``."""
     color: bool = False
-    """Mark the edits of a ``diff`` in color, for a terminal."""
+    """True to mark the edits of a ``diff`` with terminal colors."""
 
     def __call__(self, line: CorrectedLine) -> str:
         """Return the formatted line, followed by a line for each explained edit."""
@@ -434,7 +448,10 @@ class BlockCorrector:
         return BlockResult((output,), counts)
 
     def _correct(self, block: Block, lines: Sequence[str], first: int = 0) -> list[CorrectedLine]:
-        """Correct lines of a block from the index `first`. An error names its line in the file."""
+        """Correct consecutive lines of a block, starting at index `first`.
+
+        On a DataError, the lines are halved until the error can name its line in the file.
+        """
         corrector = _corrector(self.config, worker_number(), self.files)
         try:
             return corrector.correct(lines)
@@ -462,7 +479,7 @@ class CorrectionSummary:
     changed: int
     edits: int
     seconds: float
-    """Time of the correction, including interrupted runs."""
+    """Correction time in seconds, including interrupted runs."""
 
 
 def correct_file(
@@ -478,19 +495,19 @@ def correct_file(
 ) -> CorrectionSummary | None:
     """Correct a text. Return None if this run does not complete the output.
 
-    The corrections do not depend on the executor, the parts and the shards. An interrupted run
+    The corrections do not depend on the executor, the parts or the shards. An interrupted run
     resumes.
 
     Args:
-        source: text (None: stdin).
-        output: corrected lines: a file, a folder of parts, or a binary stream.
-        config: the models and how they correct text.
+        source: text, or None for stdin.
+        output: destination of the corrected lines: a file, a folder of parts, or a binary stream.
+        config: models and options.
         format_line: picklable function that formats a corrected line.
         format_name: name of the format, for the signature.
-        executor: executor of the correction (default: this process). Its processes need
+        executor: executor of the correction (default: this process). Its worker processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
-        progress: creates the progress report, which gets the number of corrected lines.
+        progress: creates the progress report, which receives the number of corrected lines.
     """
     corpus, outputs = Corpus((optional_path(source),), BLOCK_KIB * 1024), Outputs.of(output)
     if config.format == FAIRSEQ:

@@ -1,4 +1,4 @@
-"""Decoders of fairseq and CTranslate2 for blocks of sentences."""
+"""Decoders for blocks of sentences, based on fairseq and on CTranslate2."""
 
 from __future__ import annotations
 
@@ -35,17 +35,20 @@ FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 """Search options that CTranslate2 does not support."""
 
 TOO_LARGE = ("out of memory", "No position encodings")
-"""Parts of CTranslate2's errors for batches that do not fit into memory or the model."""
+"""Substrings of CTranslate2 errors for batches that exceed the memory or the max length."""
 
 NOT_SUPPORTED = (
     *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
     *("print_alignment", "replace_unk", "score_reference", "bpe", "tokenizer", "seed"),
     *("max_tokens", "batch_size", "buffer_size", "bf16", "amp", "num_shards", "shard_id"),
 )
-"""Options of fairseq-interactive that do not apply to the translation of blocks of sentences."""
+"""fairseq-interactive options that are not supported for the translation of blocks."""
 
 Hypotheses = list[str] | None
-"""Hypotheses of a sentence, best first. Empty if the search drops all; None if it failed."""
+"""Hypotheses of a sentence, best first, or None if the search failed.
+
+The list is empty if the search drops all hypotheses.
+"""
 
 
 class CTranslate2Decoder:
@@ -70,14 +73,14 @@ class CTranslate2Decoder:
 
     @staticmethod
     def gpu_count() -> int:
-        """Return the number of GPUs that CTranslate2 can use. Torch is not imported."""
+        """Return the number of GPUs that CTranslate2 can use, without importing torch."""
         return int(_package().get_cuda_device_count())
 
     @staticmethod
     def check_model(model: Path) -> None:
-        """Raise DataError if `model` does not exist or is not a CTranslate2 model folder.
+        """Raise DataError if `model` does not exist, or is a folder without a CTranslate2 model.
 
-        A file passes as a checkpoint, except the weights in a model folder.
+        A file is accepted as a checkpoint unless it is the weights file of a CTranslate2 model.
         """
         expected = (
             "Expected a checkpoint or the folder of a CTranslate2 model, such as the output of "
@@ -94,14 +97,15 @@ class CTranslate2Decoder:
     def prepare(config: DecodingConfig) -> DecodingConfig:
         """Check the options and return a config with a CTranslate2 model folder.
 
-        A checkpoint is converted. The converted model is stored beside the checkpoint and reused.
+        A checkpoint is converted. The converted model is stored next to the checkpoint and reused.
         """
         for name in FAIRSEQ_ONLY:
             if getattr(config, name):
                 raise UsageError(f"`{name}` needs the engine fairseq.")
         if len(config.model) > 1:
             raise UsageError(
-                "CTranslate2 decodes with one model. For an ensemble, use the engine fairseq."
+                f"`model` contains {len(config.model)} models, but the engine ctranslate2 supports "
+                "only one. For an ensemble, use the engine fairseq."
             )
         from fairseq_ssl.checkpoints.ctranslate2 import check_ctranslate2_folder
 
@@ -124,8 +128,8 @@ class CTranslate2Decoder:
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
         """Return the hypotheses of each sentence.
 
-        The result is None for sentences that are too long for the model. A batch that does not fit
-        into memory is decoded in halves.
+        A sentence that exceeds the model's maximum length or the memory has None. A batch that does
+        not fit into memory is decoded in halves.
 
         Args:
             sentences: tokens of each sentence.
@@ -183,7 +187,7 @@ class CTranslate2Decoder:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Conversion of a checkpoint to a CTranslate2 model that is stored beside it."""
+    """Conversion of a checkpoint to a CTranslate2 model that is stored next to it."""
 
     config: DecodingConfig
     checkpoint: Path
@@ -191,7 +195,7 @@ class Conversion:
 
     @classmethod
     def of(cls, config: DecodingConfig) -> Conversion:
-        """Describe the conversion of the first checkpoint of a config, without running it."""
+        """Return the conversion of the first checkpoint in a config, without running it."""
         model = Path(config.model[0])
         return cls(
             config, model, model.with_name(f"{model.name}.ctranslate2-{config.compute_type}")
@@ -249,14 +253,14 @@ class FairseqDecoder:
         if config.sampling_topk > len(self.task.target_dictionary):
             raise UsageError(
                 f"`sampling_topk` is {config.sampling_topk}, more than the "
-                f"{len(self.task.target_dictionary)} symbols of the dictionary."
+                f"{len(self.task.target_dictionary)} symbols of the dictionary. Decrease it."
             )
 
     gpu_count = staticmethod(gpu_count)
 
     @staticmethod
     def check_model(model: Path) -> None:
-        """Raise DataError for a path that is not a file."""
+        """Raise DataError unless `model` is a file."""
         is_exported = (model / MODEL_FILE).is_file()
         hint = ". A CTranslate2 model needs the engine ctranslate2" if is_exported else ""
         require_file(model, f"a checkpoint{hint}")
@@ -278,7 +282,7 @@ class FairseqDecoder:
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
         """Return the hypotheses of each sentence, as in `CTranslate2Decoder.decode`.
 
-        The random numbers of torch are the same before and after, for callers that train a model.
+        The state of torch's random number generators is preserved, for callers that train a model.
         """
         import torch
 
@@ -291,7 +295,7 @@ class FairseqDecoder:
             return self._decode(sentences, ids)
 
     def _decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Decode in batches. Sentences that are too long for the models have None."""
+        """Decode in batches. The result is None for sentences that are too long."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
@@ -319,13 +323,13 @@ class FairseqDecoder:
         try:
             self.generator = self.task.build_generator(self.models, config.generation)
         except AssertionError as error:
-            raise UsageError(f"fairseq rejects an option of the search: {error}.") from None
+            raise UsageError(f"fairseq rejects a search option: {error}. Change it.") from None
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 
     def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Hypotheses]:
         """Decode a batch, or its halves if it does not fit into GPU memory.
 
-        Return None as the hypotheses of a single sentence that does not fit.
+        The result is None for a single sentence that does not fit.
         """
         import torch
         from fairseq import utils
@@ -369,7 +373,9 @@ def fairseq_config(config: DecodingConfig) -> Any:
         with redirect_stderr(printed):
             parsed = options.parse_args_and_arch(parser, input_args=words)
     except OSError as error:  # --user-dir of a folder that does not exist
-        raise UsageError(f"`fairseq_options` cannot be used: {error}.") from None
+        raise UsageError(
+            f"`fairseq_options` contains a path that cannot be read: {error}. Correct the path."
+        ) from None
     except SystemExit:
         problem = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
         given = " ".join([*option_words(_own_options(config)), *config.fairseq_options])
@@ -383,7 +389,7 @@ def fairseq_config(config: DecodingConfig) -> Any:
         if getattr(parsed, name) != default:
             raise UsageError(
                 f"`fairseq_options` contains --{name.replace('_', '-')}, which is not supported. "
-                "Use fairseq-interactive."
+                "Remove it, or use fairseq-interactive."
             )
     return convert_namespace_to_omegaconf(parsed)
 
@@ -425,7 +431,7 @@ def _command_line(config: DecodingConfig) -> list[str]:
 
 
 def _own_options(config: DecodingConfig) -> dict[str, Any]:
-    """Return the options of noisy beam search and fluency boost, which fairseq does not have."""
+    """Return the options for noisy beam search and fluency boost, which fairseq lacks."""
     options: dict[str, Any] = {}
     if config.noisy_beam_beta:
         options["noisy_beam_beta"] = config.noisy_beam_beta
@@ -437,7 +443,7 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as command-line arguments. False omits an option."""
+    """Return options as command-line arguments. Options that are False are omitted."""
     words = []
     for name, value in options.items():
         if value is not False:

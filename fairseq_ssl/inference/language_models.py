@@ -1,4 +1,4 @@
-"""Scorers that use left-to-right or masked language models of fairseq or transformers."""
+"""Scorers based on left-to-right and masked language models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def slor(
 ) -> LogProbabilities:
     """Return SLOR: (log P - log Pu) / length, where Pu is the unigram probability.
 
-    Pauls and Klein (2012). A length of 0 counts as 1.
+    The score is from Pauls and Klein (2012). A length of 0 counts as 1.
     """
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
@@ -104,7 +104,7 @@ class FairseqModels:
 
 
 class FolderModels:
-    """Masked language models of transformers, with the tokenizer of the first model."""
+    """Masked language models in Hugging Face folders, with the tokenizer of the first model."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         import torch
@@ -171,11 +171,11 @@ MaskedModels = FairseqModels | FolderModels
 
 
 def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
-    """Load the masked language models: folders with transformers, files with fairseq."""
+    """Load masked language models: folders with transformers, and checkpoints with fairseq."""
     folders = [Path(path).is_dir() for path in scoring.models]
     if any(folders) and not all(folders):
         raise UsageError(
-            "Some masked models are folders of transformers and some are checkpoints of fairseq. "
+            "Some masked models are Hugging Face folders and some are fairseq checkpoints. "
             "The models of an ensemble must have the same vocabulary. Score with each kind "
             "separately."
         )
@@ -183,14 +183,14 @@ def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
 
 
 class MaskedStates:
-    """Sentence embeddings of a masked language model: means of its hidden states."""
+    """Sentence embeddings: mean hidden states of a masked language model."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
         self.masked = masked_models(scoring, worker)
 
     def means(self, sentences: Sequence[list[str]]) -> Any:
-        """Return the mean of the last hidden states of each sentence [sentences, dim].
+        """Return the mean last-layer hidden state of each sentence [sentences, dim].
 
         Start and end tokens are excluded. Long sentences are truncated to the model's maximum
         length. The mean of an empty sentence is 0. The result is None if there are no sentences.
@@ -249,7 +249,7 @@ class LanguageModelScorer:
         return _scored(values, lengths, unknown, cut)
 
     def _batch(self, rows: list[list[int]]) -> tuple[Any, Any]:
-        """Return log P of the words [sentences] and log P of the end symbol [sentences]."""
+        """Return log P of each sentence's words and log P of its end symbol, both [sentences]."""
         import torch
 
         eos, pad = self.dictionary.eos(), self.dictionary.pad()
@@ -291,7 +291,7 @@ class MaskedModelScorer:
         return _scored(values, lengths, unknown, cut)
 
     def _token_scores(self, rows: list[list[int]]) -> Iterator[tuple[Any, Any]]:
-        """Yield the index of the sentence and the score of each token, batch by batch."""
+        """Yield the sentence index and the log-probability of each token, one batch at a time."""
         order = sorted(
             (index for index, row in enumerate(rows) if row), key=lambda index: -len(rows[index])
         )
@@ -309,7 +309,7 @@ class MaskedModelScorer:
             begin = end
 
     def _batch(self, rows: list[list[int]], which: Any, where: Any) -> Any:
-        """Return the scores of tokens [tokens], each masked in its own copy of the sentence.
+        """Return the log-probability of each token [tokens], masked in a copy of its sentence.
 
         Args:
             rows: ids of the sentences.
@@ -338,7 +338,8 @@ class MaskedModelScorer:
 def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
     """Return the count of each symbol [symbols], from a file or from the dictionary.
 
-    Raise DataError if the counts are all equal, or if the file has no symbol of the dictionary.
+    Raise DataError if the counts in the dictionary are all equal, or if the file contains no symbol
+    of the dictionary.
     """
     counts = np.zeros(len(dictionary))
     if path is None:
@@ -372,7 +373,7 @@ def _scored(
 def _truncate(
     rows: list[list[int]], unknown: int, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Return truncated rows, the number of unknown ids in them, and the number of truncations."""
+    """Return the rows after truncation, and the numbers of unknown ids and truncated rows."""
     truncated = [row[:max_length] for row in rows]
     count = sum(row.count(unknown) for row in truncated)
     return truncated, count, sum(len(row) > max_length for row in rows)

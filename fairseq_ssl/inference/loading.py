@@ -1,4 +1,4 @@
-"""Loading of models and ensembles from checkpoints, and devices."""
+"""Loading of models and ensembles from checkpoints, and selection of devices."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def torch_device(name: str, worker: int = 0) -> Any:
 
 
 def set_threads(threads: int | None) -> None:
-    """Set the number of CPU threads of torch, for the whole process.
+    """Set torch's number of CPU threads in this process.
 
-    None sets 1 in a worker process, and otherwise keeps the number.
+    None sets 1 in a worker process and changes nothing in other processes.
     """
     import torch
 
@@ -60,7 +60,7 @@ def set_threads(threads: int | None) -> None:
 
 
 def check_weights(weights: Sequence[float], models: int) -> None:
-    """Raise UsageError for invalid weights of `models` models. Empty stands for equal weights."""
+    """Raise UsageError unless `weights` is empty or valid for an ensemble of `models` models."""
     if weights and len(weights) != models:
         raise UsageError(
             f"`weights` has length {len(weights)}. Expected one weight for each of {models} models."
@@ -77,22 +77,22 @@ def require_one_direction(model: Any, path: str | Path) -> None:
 
     if not isinstance(model, FairseqEncoderDecoderModel):
         raise DataError(
-            f"{path} is not a translation model of one direction. Choose another checkpoint. If "
+            f"{path} is not a translation model for one direction. Choose another checkpoint. If "
             "the model translates in both directions, export one of them."
         )
 
 
 class ConfiguredModel:
-    """Base class of models that are loaded by a config.
+    """Base class of models that are loaded from a config.
 
-    `pickle` and `copy` store the config. They load the files of the config again.
+    Pickling and copying store only the config. The files are loaded again.
     """
 
     config: Any
-    """A dataclass, the argument of the class."""
+    """Dataclass passed to the constructor."""
 
     def __repr__(self) -> str:
-        """Return the fields of the config that differ from their defaults."""
+        """Return the class name with the config fields that differ from their defaults."""
         changed = changed_options(self.config)
         values = (f"{name}={value!r}" for name, value in changed.items())
         return f"{type(self).__name__}({', '.join(values)})"
@@ -102,9 +102,9 @@ class ConfiguredModel:
 
 
 def model_params(config: Any, models: str) -> dict[str, Any]:
-    """Return the fields of a config as parameters of a job, with fingerprints of its models.
+    """Return the fields of a config as job parameters, with fingerprints of the models.
 
-    The number of threads, which does not change the output, is left out.
+    `threads` is omitted, because it does not affect the output.
 
     Args:
         config: a dataclass with the fields `threads` and `data_dir`.
@@ -127,7 +127,7 @@ def load_taggers(
 
     Args:
         paths: checkpoints.
-        data_dir: folder of the binarized training data. Models that label words do not need it.
+        data_dir: folder of the binarized training data. Word-level models do not need it.
         device: ``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``.
     """
     from fairseq_ssl.tasks.edit_labeling import EditLabelingTask
@@ -135,7 +135,8 @@ def load_taggers(
     models, _, task = load_models(paths, data=str(data_dir or ""))
     if not isinstance(task, EditLabelingTask):
         raise DataError(
-            f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
+            f"{paths[0]} is not an edit tagger. Expected a model trained with the task "
+            "edit_labeling."
         )
     return _prepared(models, device), task
 
@@ -144,7 +145,7 @@ def load_gector(paths: Sequence[str | Path], encoder: Path | None, device: str =
     """Load a GECToR model, or an ensemble of models with the same labels.
 
     Args:
-        paths: folders of models, or files `.th`.
+        paths: model folders or ``.th`` files.
         encoder: folder of the encoder, as in `read_gector`.
         device: as in `load_taggers`.
     """
@@ -185,13 +186,13 @@ def _prepared(models: Sequence[Any], device: str) -> list[Any]:
 def torch_rounds(
     models: Sequence[Any], task: Any, weights: Sequence[float], search: CorrectionSearch
 ) -> EditRounds:
-    """Return the correction rounds for the result of `load_taggers` or `load_gector`.
+    """Return the correction rounds with edit taggers from `load_taggers` or `load_gector`.
 
     Args:
         models: the models.
         task: a task with their dictionaries.
         weights: weights of the models, empty for equal weights.
-        search: how edits are chosen.
+        search: search options.
     """
     from fairseq_ssl.edits.rounds import EditRounds
     from fairseq_ssl.generation.torch_engine import TorchEngine
@@ -222,7 +223,7 @@ class LoadedModels:
         return torch.logsumexp(torch.stack(list(by_model)), 0) - math.log(len(by_model))
 
     def longest(self, side: int = 0) -> int:
-        """Return the maximum number of tokens of a sentence that fits into all models.
+        """Return the maximum sentence length in tokens that all models support.
 
         Args:
             side: 0 for the encoder, 1 for the decoder. It is ignored for models with one limit.
@@ -237,7 +238,7 @@ class LoadedModels:
 def check_models(scoring: ScoringConfig) -> dict[str, Any]:
     """Return the task options that override the options in the checkpoints.
 
-    Raise UsageError if a model is not of the configured kind.
+    Raise UsageError if a model is not of the kind `scoring.kind`.
     """
     from fairseq_ssl.checkpoints.files import (
         read_checkpoint,
@@ -307,10 +308,10 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
 
 
 def max_source_length(models: Iterable[Any]) -> float:
-    """Return the maximum length of a source in tokens, including </s>.
+    """Return the maximum source length in tokens, including </s>.
 
-    Only translation models with learned positions have a limit. Both encoders of a two-way model
-    limit it.
+    Only translation models with learned positional embeddings have a limit. For a two-way model, it
+    is the smaller limit of the two encoders.
     """
     from fairseq.models import FairseqEncoderDecoderModel
     from fairseq.modules import LearnedPositionalEmbedding
@@ -326,9 +327,9 @@ def max_source_length(models: Iterable[Any]) -> float:
 
 
 def forget_unknown_words(task: Any) -> None:
-    """Forget the out-of-vocabulary words to which copying models have assigned ids.
+    """Remove the out-of-vocabulary words to which copying models have assigned ids.
 
-    The ids become invalid. Edit taggers are skipped, because they cache words by id.
+    Their ids become invalid. Edit taggers are skipped, because they cache words by id.
     """
     from fairseq_ssl.data.oov_dictionary import OovDictionary
     from fairseq_ssl.tasks.edit_labeling import EditLabelingTask

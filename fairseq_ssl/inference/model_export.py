@@ -27,7 +27,7 @@ from fairseq_ssl.io.text_files import optional_path
 from fairseq_ssl.signature import Signature
 
 TAGGER_FORMATS = ("onnx", "huggingface")
-"""Output formats of edit taggers."""
+"""Output formats for edit taggers."""
 FORMATS = ("fairseq", "ctranslate2", "translation", *TAGGER_FORMATS)
 """Output formats of `export`."""
 
@@ -51,18 +51,18 @@ def export(
     Args:
         checkpoint: checkpoint of a shape_transformer, a fairseq Transformer, a two-way model or an
             edit_tagger; for ``onnx`` also a GECToR model.
-        output: file for ``fairseq`` and ``translation``, otherwise folder.
-        to: ``fairseq`` for fairseq's own Transformer; ``ctranslate2``; ``translation`` for one of
-            two directions, of any architecture; for an edit_tagger ``onnx``, or ``huggingface``
-            for a token classifier of transformers.
+        output: output file for ``fairseq`` and ``translation``, output folder for other formats.
+        to: output format: ``fairseq`` (fairseq Transformer), ``ctranslate2``, ``translation`` (one
+            direction of a two-way model of any architecture), or for an edit_tagger ``onnx`` or
+            ``huggingface`` (Hugging Face token classifier).
         data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. A word-level
             edit tagger does not need it.
         source_lang: source language. It selects the direction of a two-way model.
         target_lang: target language.
         encoder: folder of the encoder with which a GECToR model was trained (default: the public
             encoder that the model names).
-        quantization: data type of the weights, for ``ctranslate2`` and ``onnx``, which supports
-            only float32 and int8.
+        quantization: data type of the weights, for ``ctranslate2`` and ``onnx``. The format
+            ``onnx`` supports only float32 and int8.
         overwrite: whether to replace an existing output.
     """
     check_choice("to", to, FORMATS)
@@ -74,9 +74,15 @@ def export(
         options["data"] = str(data_dir or "")
         return _export_tagger(checkpoint, output, to, quantization, encoder, options)
     if to != "ctranslate2" and data_dir:
-        raise UsageError(f"`data_dir` needs `to` ctranslate2, onnx or huggingface, not {to}.")
+        raise UsageError(
+            f"`data_dir` is not used if `to` is {to}. Remove it, or set `to` to ctranslate2, onnx "
+            "or huggingface."
+        )
     if to != "ctranslate2" and quantization != "float32":
-        raise UsageError(f"`quantization` needs `to` ctranslate2 or onnx, not {to}.")
+        raise UsageError(
+            f"`quantization` is not used if `to` is {to}. Remove it, or set `to` to ctranslate2 or "
+            "onnx."
+        )
     state = _read_direction(checkpoint, to, source_lang, target_lang)
     parameters: dict[str, Any] = {"to": to, "arch": architecture(state)}
     parameters["checkpoint_digest"] = content_digest(checkpoint)
@@ -104,15 +110,15 @@ def _export_tagger(
     encoder: str | Path | None,
     options: Mapping[str, str],
 ) -> Signature:
-    """Convert an edit tagger to a folder. `options` are those of its task."""
+    """Convert an edit tagger to a folder. `options` override its task options."""
     from fairseq_ssl.checkpoints.gector import is_gector, read_search
     from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
     from fairseq_ssl.generation.tagger_export import QUANTIZATIONS, quiet, write_onnx
 
     if quantization not in QUANTIZATIONS[: 1 + (to == "onnx")]:
         raise UsageError(
-            f"The quantization {quantization} is not supported. Expected float32, or int8 with "
-            "`to` onnx."
+            f"`quantization` is {quantization}, which {to} does not support. Expected float32, or "
+            "also int8 if `to` is onnx."
         )
     arch, search = "gector", DEFAULT
     with quiet(logging.INFO):
@@ -124,8 +130,8 @@ def _export_tagger(
             arch = architecture(read_checkpoint(checkpoint))
             if not arch.startswith("edit_tagger"):
                 raise UsageError(
-                    f"{checkpoint} has the architecture {arch!r}. The conversion to {to} is for "
-                    "edit taggers."
+                    f"{checkpoint} has the architecture {arch!r}. Expected an edit tagger for the "
+                    f"conversion to {to}."
                 )
             (model, *_), _, task = load_models([checkpoint], **options)
     model.float().eval().prepare_for_inference_(None)
@@ -148,12 +154,12 @@ def _read_direction(checkpoint: Path, to: str, source: str | None, target: str |
         return one_direction(state, source, target)
     if to == "translation":
         raise UsageError(
-            f"{checkpoint} has one model. The conversion to translation is for checkpoints of two "
-            "directions."
+            f"{checkpoint} contains a single direction. Expected a two-way model for the "
+            "conversion to translation."
         )
     if to == "fairseq" and (source or target):
         raise UsageError(
-            "`source_lang` and `target_lang` need `to` ctranslate2, or a checkpoint of two "
-            "directions."
+            "`source_lang` and `target_lang` can only be set if `to` is ctranslate2 or if the "
+            "checkpoint contains two directions. Remove them."
         )
     return state

@@ -35,9 +35,9 @@ from fairseq_ssl.text.subwords.model import model_file, subword_segmenter
 
 logger = logging.getLogger(__name__)
 BLOCK_KIB = 256
-"""Size in KiB of the blocks of the list that are sorted and scored one at a time."""
+"""Block size in KiB. The candidates of a block are sorted by length and scored together."""
 LAST = "last"
-"""Name of the count of candidates of the last source sentence."""
+"""Key of the number of candidates for the last source sentence."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class NBestScoresSummary:
     cut: int
     """Number of candidates that were truncated to the model's maximum length."""
     seconds: float
-    """Time of the scoring, including interrupted runs."""
+    """Scoring time in seconds, including interrupted runs."""
 
 
 def score_nbest_file(
@@ -66,21 +66,20 @@ def score_nbest_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NBestScoresSummary | None:
-    """Add a model's scores to an n-best list. Return None if this run does not complete it.
+    """Add a model's scores to an n-best list. Return None if this run does not finish.
 
     An interrupted run resumes. Call `fairseq_ssl.register` first.
 
     Args:
-        nbest: n-best list (None: stdin).
-        output: list with the scores: a file, a folder of parts, or a binary stream.
+        nbest: n-best list, or None for stdin.
+        output: destination of the scored list: a file, a folder of parts, or a binary stream.
         config: models and scoring options.
-        source: for translation models, the source sentences, numbered from 0 in the list.
-        source_subwords: file or prefix of the subword model of the sources (default: tokens
-            separated by spaces).
-        subwords: file or prefix of the subword model of the candidates (default: as above).
+        source: source sentences, for translation models. The list contains their indices, from 0.
+        source_subwords: file or prefix of the source subword model (default: split at spaces).
+        subwords: file or prefix of the candidate subword model (default: split at spaces).
         executor: executor of the scoring (default: this process).
         overwrite: whether to replace an existing output.
-        progress: creates the progress report, which gets the number of scored candidates.
+        progress: creates the progress report, which receives the number of scored candidates.
     """
     if config.kind == TRANSLATION and source is None:
         raise UsageError("`translation` needs `source`, the file of source sentences.")
@@ -156,7 +155,7 @@ class _NBestJob(TextJob):
             self._check_tokens()
 
     def check_end(self) -> None:
-        """Check the tokens of a short list, and that it contains the last source sentence."""
+        """Check the tokens of a short list. Warn if it has no candidates for the last source."""
         super().check_end()
         self._check_tokens()
         source = self.files["source"]
@@ -174,21 +173,21 @@ class _NBestJob(TextJob):
 
 @dataclass(frozen=True)
 class NBestScorer:
-    """Function that adds scores to the lines of a block. Output lines match the input order."""
+    """Picklable function that adds scores to a block. Output lines match the input order."""
 
     load: ScorerLoader
     scoring: ScoringConfig
     source: Path | None = None
     """Source sentences, one per line."""
     source_subwords: Path | None = None
-    """Subword model of the sources (None: tokens are separated by spaces)."""
+    """Subword model of the sources. If None, they are split at spaces."""
     subwords: Path | None = None
-    """Subword model of the candidates (None: tokens are separated by spaces)."""
+    """Subword model of the candidates. If None, they are split at spaces."""
     files: Fingerprints = ()
     """Fingerprints of the models. If they change, a process loads the models again."""
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the lines of a block with the scores of this process's scorer."""
+        """Return the lines of a block with their scores added."""
         lines = block.lines()
         candidates = [parse_candidate(line, block.place(i)) for i, line in enumerate(lines)]
         names = self.scoring.names
@@ -196,7 +195,7 @@ class NBestScorer:
             for name in names:
                 if name in candidate.scores:
                     raise DataError(
-                        f"{block.place(index)} has the score {name!r} already. Choose a "
+                        f"{block.place(index)} already contains the score {name!r}. Choose a "
                         "different `name`."
                     )
         pairs = self._pairs(block, candidates)
@@ -220,7 +219,7 @@ class NBestScorer:
         return BlockResult((text.encode("utf-8"),), counts)
 
     def _sources(self) -> tuple[str, ...]:
-        """Return the source sentences, if there are any."""
+        """Return the source sentences, or an empty tuple if there is no source file."""
         return _lines(self.source, *file_fingerprint(self.source)) if self.source else ()
 
     def _pairs(self, block: Block, candidates: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:

@@ -1,4 +1,4 @@
-"""Edit taggers in ONNX format, run by onnxruntime on the CPU, without torch and fairseq."""
+"""Edit taggers in ONNX format, run with onnxruntime on the CPU, without torch and fairseq."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from fairseq_ssl.text.word_ids import WordIds
 MIN_SHARE = 0.75
 """Min length of a sentence in a group, relative to the longest sentence."""
 MIN_SUBWORDS = 128
-"""Number of subwords for which a call of the model is efficient."""
+"""Min number of subwords, including padding, for an efficient model call."""
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
-"""Fused operators of onnxruntime that are several times slower on a CPU than their parts."""
+"""Disabled onnxruntime fusions. On a CPU, the unfused operators are several times faster."""
 SILENT = 4
-"""Log level of onnxruntime for fatal errors only, because its errors are also exceptions."""
+"""onnxruntime log level for fatal errors only. Other errors are raised as exceptions."""
 
 Arrays = list[NDArray[Any]]
 
@@ -53,7 +53,7 @@ class OnnxTagger:
 
         Args:
             folder: the folder.
-            words: the words, which an ensemble shares.
+            words: word ids, shared by the models of an ensemble.
             threads: number of threads (0: one per core).
         """
         runtime = import_optional("onnxruntime", "Running an ONNX model", "correct")
@@ -87,7 +87,7 @@ class OnnxTagger:
     def __call__(self, batch: WindowBatch, outputs: Sequence[str]) -> Arrays:
         """Return outputs of the model at the used positions of windows.
 
-        Sentences of similar lengths are processed together, so that little padding is computed.
+        Sentences of similar lengths are processed together, to reduce padding.
         """
         text = batch.text
         if self.subwords is None:
@@ -115,7 +115,7 @@ class OnnxTagger:
     def _run(
         self, positions: int, outputs: Sequence[str], inputs: Mapping[str, NDArray[np.int64]]
     ) -> Arrays:
-        """Run the model. Raise DataError if it fails or has outputs of a wrong size.
+        """Run the model. Raise DataError if it fails or its outputs have the wrong size.
 
         Args:
             positions: expected number of positions in the outputs.
@@ -129,7 +129,7 @@ class OnnxTagger:
         return arrays
 
     def _check_interface(self) -> None:
-        """Check inputs and outputs. Run the model with the last id to check the weight sizes."""
+        """Check the inputs and outputs. A run with the largest id checks the weight shapes."""
         inputs = tuple((part.name, part.type) for part in self.session.get_inputs())
         names = {part.name for part in self.session.get_outputs()}
         expected = tuple((name, "tensor(int64)") for name in self.config.inputs)
@@ -148,7 +148,7 @@ class OnnxTagger:
 
 
 class OnnxEngine(TaggerEngine):
-    """Scores of edit taggers in ONNX format."""
+    """Engine that scores edits with taggers in ONNX format."""
 
     def score(self, batch: WindowBatch) -> TopEdits:
         """Return the scores of the used positions of windows."""
@@ -164,10 +164,10 @@ class OnnxEngine(TaggerEngine):
 
 
 def group_by_length(lengths: Ids) -> tuple[Ids, list[tuple[Ids, int]]]:
-    """Group sentences of similar lengths, so that padding to the longest costs little.
+    """Group sentences of similar lengths, to reduce padding.
 
-    Return the indices of all sentences by group, and for each group its indices and its longest
-    length. With one group, the sentences keep their order.
+    Return the sentence indices ordered by group, and the indices and maximum length of each group.
+    With one group, the sentences keep their order.
     """
     order: Ids = np.argsort(-lengths, kind="stable")
     groups, begin = [], 0
@@ -188,12 +188,12 @@ def group_by_length(lengths: Ids) -> tuple[Ids, list[tuple[Ids, int]]]:
 def load_onnx_rounds(
     folders: Sequence[Path], weights: Sequence[float], search: CorrectionSearch, threads: int
 ) -> EditRounds:
-    """Load an edit tagger in ONNX format, or an ensemble.
+    """Load one edit tagger in ONNX format, or an ensemble, and return the correction rounds.
 
     Args:
         folders: folders that `write_onnx` wrote.
         weights: weights of the models, empty for equal weights.
-        search: options for choosing edits, which replace the options of the first model.
+        search: search options. Options that are None have the values stored in the first model.
         threads: number of threads (0: one per core).
     """
     words = WordIds()
@@ -210,14 +210,16 @@ def load_onnx_rounds(
 
 
 def _vocabulary(folder: Path, config: OnnxConfig) -> WordIds:
-    """Return the token dictionary of a tagger that does not read words."""
+    """Return the token dictionary of a tagger that is not word-level."""
     try:
         words = WordIds.read(folder / DICTIONARY)
     except DataError as error:
         raise format_error(folder, f"{DICTIONARY} is damaged ({error})") from None
     if len(words.symbols) != config.vocabulary:
         raise format_error(
-            folder, f"{DICTIONARY} has {len(words.symbols)} symbols, the model {config.vocabulary}"
+            folder,
+            f"{DICTIONARY} contains {len(words.symbols)} symbols, but the vocabulary size of the "
+            f"model is {config.vocabulary}",
         )
     return words
 

@@ -1,4 +1,4 @@
-"""Selection of the scorer for a kind of model."""
+"""Selection of the scorer for each kind of model."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fairseq_ssl.inference.scoring import (
 )
 
 ScorerLoader = Callable[[ScoringConfig, int], Scorer]
-"""Loads a scorer, given the config and the index of the process, which selects the GPU."""
+"""Function that loads a scorer from a config and a worker index, which selects the GPU."""
 
 
 def scorer_loader(config: ScoringConfig) -> ScorerLoader:
-    """Return the function that loads a scorer.
+    """Return the function that loads the scorer for `config.kind`.
 
-    Raise UsageError if a model is not of the configured kind.
+    Raise UsageError if a model is of a different kind.
     """
     from fairseq_ssl.inference import language_models, translation_scorer
 
@@ -38,7 +38,10 @@ def scorer_loader(config: ScoringConfig) -> ScorerLoader:
 
 
 def with_name(config: ScoringConfig) -> ScoringConfig:
-    """Return the config with a default name: lm, mlm, s2t or t2s, and -r2l for right-to-left."""
+    """Return the config with a score name.
+
+    The default name is lm, mlm, s2t or t2s, with the suffix -r2l for right-to-left models.
+    """
     if config.name:
         return config
     if config.kind != TRANSLATION:

@@ -13,13 +13,13 @@ from fairseq_ssl.options import check, option
 
 TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
 MAX_PENALTY = 20
-"""Max exponent of a length. Higher powers exceed the range of floats."""
+"""Max length penalty. Larger exponents of the length exceed the range of floats."""
 
 NEEDED = {
     **dict.fromkeys(("reverse", "right_to_left", "lenpen"), TRANSLATION),
     "unigrams": LANGUAGE_MODEL,
 }
-"""Kind of model that each of these options needs."""
+"""Kind of model to which each option applies."""
 
 TokenPair = tuple[list[str], list[str]]
 """Tokens of a source and of its translation. Language models score only the translation."""
@@ -36,12 +36,12 @@ class ScoringConfig:
     kind: str
     """``translation``, ``language-model`` or ``masked-model``."""
     models: tuple[str | Path, ...]
-    """One or more checkpoints. Masked models can also be folders of transformers."""
+    """One or more checkpoints. Masked language models can also be Hugging Face folders."""
     name: str = option(
         "",
         "name of the score",
         usual="s2t, or t2s in the reverse direction, with the suffix -r2l for right-to-left "
-        "models; lm; mlm",
+        "models; lm or mlm for language models",
         metavar="NAME",
     )
     data_dir: str | Path | None = None
@@ -50,22 +50,25 @@ class ScoringConfig:
     """Source and target language (default: from the checkpoint or the data folder)."""
     reverse: bool = option(False, "score in the reverse direction: log P(source | candidate)")
     right_to_left: bool = option(
-        False, "the model generates the last token first (default: from the checkpoint)"
+        False, "score with right-to-left models (default: from the checkpoint)"
     )
     lenpen: float = option(
-        1.0, "length penalty of translation models; 0 stands for log P", low=0, high=MAX_PENALTY
+        1.0,
+        "length penalty of translation models; 0 keeps log P unnormalized",
+        low=0,
+        high=MAX_PENALTY,
     )
     unigrams: str | Path | None = option(
         None,
-        "token counts for SLOR, one token and its count per line; each count is incremented by one "
-        "(default: the dictionary of the language model)",
+        "file of token counts for SLOR, one token and its count per line; 1 is added to each count "
+        "(default: counts in the language model's dictionary)",
     )
     max_tokens: int = 4000
-    """Maximum number of tokens of a batch, including padding."""
+    """Maximum number of tokens per batch, including padding."""
     fp16: bool = option(False, "use half precision, which is twice as fast on GPUs")
     device: str = "cpu"
     threads: int | None = None
-    """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
+    """Number of CPU threads per process (default: 1 in worker processes, else torch's setting)."""
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "unigrams"], ["models"])
@@ -77,9 +80,9 @@ class ScoringConfig:
         check_positive("threads", 1 if self.threads is None else self.threads)
         for name, kind in NEEDED.items():
             if self.kind != kind and getattr(self, name) != getattr(type(self), name):
-                raise UsageError(f"`{name}` needs `{kind.replace('-', '_')}`.")
+                raise UsageError(f"`{name}` is for the kind {kind}, not {self.kind}. Remove it.")
         if self.name and (self.name.split() != [self.name] or "=" in self.name):
-            raise UsageError(f"`name` is {self.name!r}. Expected one word without = and spaces.")
+            raise UsageError(f"`name` is {self.name!r}. Expected a name without spaces and =.")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +98,7 @@ class Scored:
     values: list[tuple[float, ...]]
     """Scores of each pair, in the order of `ScoringConfig.names`."""
     tokens: int
-    """Number of tokens of all pairs that the model reads."""
+    """Number of tokens that the model reads, over all pairs."""
     unknown: int
     """Number of out-of-vocabulary tokens."""
     cut: int
@@ -110,7 +113,7 @@ class Scorer(Protocol):
 
 
 CHECKED_TOKENS = 200
-"""Min number of tokens for the check that the text is segmented like the training data."""
+"""Min number of tokens before `check_known_tokens` is called."""
 
 
 def check_known_tokens(unknown: int, tokens: int, where: str) -> None:

@@ -1,4 +1,4 @@
-"""HTTP server of a `Corrector`: JSON, a page to type into, and batches of concurrent requests.
+"""HTTP server for a `Corrector`: JSON API, web page, and batching of concurrent requests.
 
 >>> from fairseq_ssl.inference.server import correction_app, open_listener, run_app
 >>> corrector = Corrector.from_pretrained("run/checkpoint_best.pt")  # doctest: +SKIP
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     _Part = tuple[list[str], asyncio.Future[list[CorrectedLine]]]
-    """Lines of a request that are in one batch, and their future correction."""
+    """Lines of a request that are corrected in one batch, and the future of their correction."""
 
 __all__ = ["ServerLimits", "correction_app", "open_listener", "run_app"]
 
@@ -43,7 +43,7 @@ PURPOSE, EXTRA = "The correction server", "serve"
 PREFIX = "fairseq_ssl_"
 LINE_END = re.compile(r"(\r\n|\n|\r)")
 METRICS = (
-    ("requests_total", "counter", "Requests of /correct that ended, by status."),
+    ("requests_total", "counter", "Completed requests to /correct, by status."),
     ("lines_total", "counter", "Corrected lines."),
     ("characters_total", "counter", "Characters of the corrected lines."),
     ("request_seconds", "histogram", "Durations of the requests that were corrected."),
@@ -55,12 +55,12 @@ BUCKETS = {
     f'request_seconds_bucket{{le="{bound}"}}': float(bound)
     for bound in ("0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf")
 }
-"""Upper bounds of the buckets of the histogram."""
+"""Upper bounds of the histogram buckets, in seconds."""
 logger = logging.getLogger(__name__)
 
 
 class LineCorrector(Protocol):
-    """Interface of `Corrector`."""
+    """Interface of objects that correct lines, such as `Corrector`."""
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
         """Return a corrected line for each line."""
@@ -71,17 +71,17 @@ class ServerLimits:
     """Limits of a correction server."""
 
     max_length: int = option(20_000, "max number of characters per request", low=1, high=1_000_000)
-    """A line end counts as a character."""
+    """Line ends are counted too."""
     max_requests: int = 100
-    """Max number of requests that are received, wait or are corrected at the same time."""
+    """Max number of concurrent requests. Further requests get the status 503."""
     max_connections: int = 500
-    """Further connections are closed."""
+    """Max number of open connections. Further connections are closed."""
     batch_lines: int = 64
-    """Max number of lines that are corrected together."""
+    """Max number of lines per batch."""
     batch_seconds: float = 600.0
-    """Max duration of a batch in seconds. After that, the health check fails."""
+    """Max duration of a batch in seconds. If a batch takes longer, the health check fails."""
     client_seconds: float = 20.0
-    """Max time in seconds for a client to send a request, and between two reads of the answer.
+    """Timeout in seconds for receiving a request, and between two reads of the response.
 
     A slower connection is closed after at most twice this time.
     """
@@ -91,7 +91,7 @@ class ServerLimits:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address. Port 0 is a free port.
+    """Return a socket that listens on an address. Port 0 selects a free port.
 
     Raises:
         UsageError: if the address cannot be used.
@@ -110,12 +110,12 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C. Running requests have 30 seconds to end.
+    """Serve until SIGTERM or Ctrl-C. Running requests have 30 seconds to complete.
 
     Args:
         app: the application.
-        listener: the result of `open_listener`.
-        limits: the limits of connections.
+        listener: listening socket from `open_listener`.
+        limits: limits of connections.
 
     Raises:
         KeyboardInterrupt: after Ctrl-C.
@@ -139,7 +139,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
 
 
 def _connection_class(limits: ServerLimits) -> Any:
-    """Return uvicorn's connection class with limits for the number of connections and their time.
+    """Return a uvicorn connection class that limits the number and the idle time of connections.
 
     uvicorn itself keeps a connection until its client has sent a complete request or closes it.
     """
@@ -170,7 +170,7 @@ def _connection_class(limits: ServerLimits) -> Any:
 
 
 def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None) -> Starlette:
-    """Return a Starlette application that corrects text. It stores and logs no text.
+    """Return a Starlette application that corrects text. It does not store or log text.
 
     It serves ``POST /correct``, ``GET /healthz``, ``GET /metrics`` and the page ``GET /``.
     """
@@ -193,7 +193,7 @@ def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None)
 
 
 def _page_policy(page: str) -> str:
-    """Return a Content-Security-Policy that allows the style and the script of the page alone."""
+    """Return a Content-Security-Policy that allows only the page's inline style and script."""
     sources = ""
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
@@ -206,11 +206,11 @@ def _page_policy(page: str) -> str:
 
 
 class _RequestError(Exception):
-    """Error with the status and the message that answer a request."""
+    """Error with the HTTP status and the message of the response."""
 
 
 class _Endpoints:
-    """The functions that answer requests."""
+    """Handlers of HTTP requests."""
 
     def __init__(self, corrector: LineCorrector, limits: ServerLimits) -> None:
         self._limits = limits
@@ -219,7 +219,7 @@ class _Endpoints:
         self._active = 0
 
     async def health(self, request: Request) -> Response:
-        """Return the numbers of active and waiting requests, or 503 if the corrector hangs."""
+        """Return the numbers of active and waiting requests, or status 503 if a batch hangs."""
         from starlette.responses import JSONResponse
 
         start = self._batcher.start
@@ -229,7 +229,7 @@ class _Endpoints:
         return JSONResponse({"status": "ok", "active": self._active, "waiting": waiting})
 
     async def metrics(self, request: Request) -> Response:
-        """Return the metrics in Prometheus' text format."""
+        """Return the metrics in the Prometheus text format."""
         from starlette.responses import PlainTextResponse
 
         values = {**self._counts, "waiting_requests": self._batcher.waiting}
@@ -293,7 +293,7 @@ class _Endpoints:
 
 
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
-    """Return the lines of a request and the line end after each of them."""
+    """Return the lines of a request and their line ends."""
     try:
         content = parse_json(body)
     except ValueError as error:
@@ -307,7 +307,9 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
         ):
             ends = ["\n"] * (len(lines) - 1) + [""] * bool(lines)
             if any(map(LINE_END.search, lines)):
-                raise _RequestError(400, 'A string of "lines" has several lines. Expected one.')
+                raise _RequestError(
+                    400, 'A string of "lines" contains several lines. Expected one line.'
+                )
         case _:
             expected = 'the string "text" or the list of strings "lines"'
             raise _RequestError(400, f"Expected an object with {expected}.")
@@ -335,7 +337,7 @@ class RequestBatcher:
 
     @property
     def waiting(self) -> int:
-        """The number of requests that wait for a batch."""
+        """Number of requests that wait for a batch."""
         return sum(not corrected.done() for _, corrected in self._waiting)
 
     async def correct(self, lines: list[str]) -> list[CorrectedLine]:

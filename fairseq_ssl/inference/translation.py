@@ -15,14 +15,14 @@ from fairseq_ssl.options import check, option
 MAX_SOURCE_TOKENS = 10_000
 MAX_SEED = 2**32 - 1
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
-"""Data types of CTranslate2."""
+"""Data types that CTranslate2 supports."""
 MAX_POWER = 30
-"""Max decimal exponent of length ** lenpen, by which fairseq divides scores in single precision."""
+"""Max decimal exponent of length ** lenpen, the float32 divisor of scores in fairseq."""
 NEEDED = {
     "sampling_topk": "sampling",
     "fluency_boost_data": "fluency_boost_lm",
 }
-"""Options of `DecodingConfig` that have no effect unless a second option is set."""
+"""Options of `DecodingConfig` that have no effect unless another option is set."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class DecodingConfig:
     nbest: int = option(1, "number of hypotheses per line", low=1)
     sampling: bool = option(False, "sample tokens instead of using beam search")
     sampling_topk: int = option(
-        0, "number of most probable tokens to sample from; 0 stands for all tokens", low=0
+        0, "number of most probable tokens to sample from; 0 samples from all tokens", low=0
     )
     max_source_tokens: int = option(
         250,
@@ -61,9 +61,9 @@ class DecodingConfig:
         high=MAX_SOURCE_TOKENS,
     )
     max_len_b: int = option(250, "max length of a translation in tokens", low=1)
-    seed: int = option(1, "random seed of sampling and noise", low=0, high=MAX_SEED)
+    seed: int = option(1, "random seed for sampling and noisy beam search", low=0, high=MAX_SEED)
     max_tokens: int = 2000
-    """Maximum number of source tokens of a batch, including padding."""
+    """Maximum number of source tokens per batch, including padding."""
     noisy_beam_beta: float = option(
         0.0,
         "noise strength of noisy beam search (beta_random in Kiyono, 2022, who uses 6); only for "
@@ -83,20 +83,20 @@ class DecodingConfig:
     )
     fairseq_options: tuple[str, ...] = option(
         (),
-        "further options of fairseq-generate, in quotes; only for the engine fairseq",
+        "further fairseq-interactive options, in quotes; only for the engine fairseq",
         parse=shlex.split,
         metavar="'...'",
     )
     compute_type: str = option(
         "float32",
-        "data type of the computation, such as int8 on a CPU, float16 or int8_float16 on a GPU; "
+        "data type of the computation, such as int8 on a CPU, or float16 or int8_float16 on a GPU; "
         "the engine fairseq supports only float32 and float16",
         choices=QUANTIZATIONS,
     )
     device: str = "cpu"
     """``cpu``, ``cuda`` for one GPU per process, or for the engine ``fairseq`` also ``cuda:1``."""
     threads: int | None = None
-    """CPU threads of each process (None: 1 in worker processes, otherwise unchanged)."""
+    """Number of CPU threads per process (default: 1 in worker processes, else torch's setting)."""
 
     def __post_init__(self) -> None:
         convert_fields(self, ["data_dir", "fluency_boost_lm", "fluency_boost_data"], ["model"])
@@ -108,8 +108,9 @@ class DecodingConfig:
         check(self)
         if abs(self.lenpen) * math.log10(self.max_len_b + 1) > MAX_POWER:
             raise UsageError(
-                f"`lenpen` is {self.lenpen}, too far from 0 for translations of {self.max_len_b} "
-                "tokens, `max_len_b`. Their scores would exceed the range of floats."
+                f"`lenpen` is {self.lenpen}, too far from 0 for translations of up to "
+                f"{self.max_len_b} tokens. Scores would exceed the range of floats. Choose a "
+                "`lenpen` closer to 0, or decrease `max_len_b`."
             )
         if self.fluency_boost_lm and not self.fluency_boost_data:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Scores of translations by forced decoding with translation models."""
+"""Scoring of translations by forced decoding with translation models."""
 
 from __future__ import annotations
 

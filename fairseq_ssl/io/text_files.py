@@ -122,7 +122,9 @@ def join_lines(lines: Iterable[str], name: str) -> str:
     texts = line_list(lines, name)
     for number, line in enumerate(texts, 1):
         if "\n" in line:
-            raise DataError(f"Line {number} contains a line end. Expected one sentence per line.")
+            raise DataError(
+                f"Line {number} of {name} contains a line end. Expected one sentence per line."
+            )
     return "".join(f"{line}\n" for line in texts)
 
 
@@ -451,7 +453,9 @@ def read_document(path: str | Path) -> bytes:
         parts = iter(lambda: file.read(2**20), b"")
         data = b"".join(islice(parts, MAX_DOCUMENT_BYTES // 2**20 + 1))
     if len(data) > MAX_DOCUMENT_BYTES:
-        raise DataError(f"{path} has more than {MAX_DOCUMENT_BYTES} bytes. Expected less.")
+        raise DataError(
+            f"{path} has more than {MAX_DOCUMENT_BYTES} bytes. Expected a smaller file."
+        )
     return data
 
 

@@ -1,7 +1,7 @@
 """Learned filter for parallel corpora: a linear SVM with PHSIC and cross-entropy as features.
 
-`train_filter` trains a filter, `score_pairs` and `keep_best` apply it to files. `PairFilter.read`
-loads a filter to score pairs in memory.
+`train_filter` trains a filter. `score_pairs` and `keep_best` apply it to files. `PairFilter.read`
+loads a filter that scores pairs in memory.
 
 >>> from fairseq_ssl.learned_filter import PairFilter
 >>> pair_filter = PairFilter.read("clean.filter", {"device": "cpu"})  # doctest: +SKIP

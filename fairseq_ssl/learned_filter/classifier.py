@@ -17,7 +17,7 @@ Values = NDArray[np.float64]
 
 @dataclass
 class PhsicSums:
-    """Sums over vector pairs, from which PHSIC is estimated. Add the sums of parts with `add`."""
+    """Sums over vector pairs, from which PHSIC is estimated. `add` combines partial sums."""
 
     count: int
     """Number of pairs."""
@@ -34,7 +34,7 @@ class PhsicSums:
         return cls(len(sources), sources.sum(0), targets.sum(0), sources.T @ targets)
 
     def add(self, other: PhsicSums) -> None:
-        """Add the sums of another part of the corpus."""
+        """Add the sums for another part of the corpus."""
         self.count += other.count
         self.sources = self.sources + other.sources
         self.targets = self.targets + other.targets
@@ -88,19 +88,19 @@ class Phsic:
 
     @classmethod
     def read(cls, path: Path) -> Phsic:
-        """Load a file of `write`. Raise DataError if the file is not valid."""
+        """Load a file written by `write`. Raise DataError if it is not valid."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 read = cls(arrays["source_mean"], arrays["target_mean"], arrays["covariance"])
         except Exception:  # zipfile and numpy raise many types for a corrupt file
             raise DataError(
-                f"{path} is not an npz file of a filter. Train the filter again."
+                f"{path} is not an npz file with PHSIC arrays. Train the filter again."
             ) from None
         sizes = len(np.atleast_1d(read.source_mean)), len(np.atleast_1d(read.target_mean))
         parts = {"source_mean": sizes[:1], "target_mean": sizes[1:], "covariance": sizes}
         if not all(_has_numbers(getattr(read, name), shape) for name, shape in parts.items()):
             raise DataError(
-                f"{path} has arrays of an unexpected type or shape. Train the filter again."
+                f"{path} contains arrays of an unexpected type or shape. Train the filter again."
             )
         return read
 
@@ -122,7 +122,7 @@ SVM_FOLDS = 5
 
 @dataclass(frozen=True)
 class PairClassifier:
-    """A linear classifier on features that are standardized with the training set's statistics."""
+    """A linear classifier. Features are standardized with the statistics of the training set."""
 
     names: tuple[str, ...]
     means: Values
@@ -131,7 +131,7 @@ class PairClassifier:
     bias: float
 
     def scores(self, features: Values) -> Values:
-        """Map features [pairs, features] to scores [pairs]. Scores above 0 mean clean."""
+        """Map features [pairs, features] to scores [pairs]. A score above 0 means clean."""
         return np.asarray((features - self.means) / self.stds @ self.weights + self.bias)
 
     def to_json(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class PairClassifier:
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> PairClassifier:
-        """Create a classifier from the content of `to_json`."""
+        """Create a classifier from the output of `to_json`."""
         means, stds, weights = (
             np.array(content[name], float) for name in ("means", "deviations", "weights")
         )
@@ -155,7 +155,7 @@ class PairClassifier:
         if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
             raise ValueError(f"expected {len(names)} numbers for each of {', '.join(names)}")
         if not (stds > 0).all() or not np.isfinite(float(content["bias"])):
-            raise ValueError("standard deviations or bias of the classifier are out of range")
+            raise ValueError("the standard deviations or the bias of the classifier are invalid")
         return cls(names, means, stds, weights, float(content["bias"]))
 
 
@@ -171,7 +171,7 @@ def train_classifier(
         seed: random seed of the SVM and of the cross-validation folds
 
     Returns:
-        The classifier, and its accuracy in 5-fold cross-validation, 0 to 1.
+        The classifier, and its accuracy in 5-fold cross-validation (0 to 1).
     """
     svm = import_optional("sklearn.svm", "Training a filter", "wmt")
     selection = import_optional("sklearn.model_selection", "Training a filter", "wmt")
@@ -179,8 +179,8 @@ def train_classifier(
     kinds = np.repeat([1, -1], [len(clean), len(noisy)])
     if len(clean) < SVM_FOLDS or len(noisy) < SVM_FOLDS:
         raise DataError(
-            f"There are {len(clean)} clean and {len(noisy)} noisy pairs. Expected {SVM_FOLDS} or "
-            "more of each."
+            f"There are {len(clean)} clean and {len(noisy)} noisy pairs. Expected at least "
+            f"{SVM_FOLDS} clean and {SVM_FOLDS} noisy pairs."
         )
     means, stds = features.mean(0), features.std(0)
     varies = stds > 1e-9 * np.abs(means)

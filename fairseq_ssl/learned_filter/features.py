@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
 SMOOTHING = 1e-3
-"""Default of a in the SIF weight a / (a + p(w)) of Arora et al. (2017)."""
+"""Default value of a in the SIF weight a / (a + p(w)) (Arora et al., 2017)."""
 
 
 @dataclass(frozen=True)
 class SentenceVectors:
-    """Sentence embeddings: SIF-weighted sums of word vectors, without unknown words."""
+    """Sentence embeddings: SIF-weighted sums of the vectors of known words."""
 
     rows: Mapping[str, int]
-    """Row of each word in `weighted`."""
+    """Row index of each word in `weighted`."""
     weighted: Vector
-    """Weighted word vectors, [words + 1, dim]. The last row is 0, for unknown words."""
+    """Weighted word vectors, [words + 1, dim]. The last row is 0 and stands for unknown words."""
 
     @classmethod
     def of(
@@ -49,7 +49,7 @@ class SentenceVectors:
         Args:
             path: file of word vectors
             counts: word counts, for p(w)
-            smoothing: a, above 0
+            smoothing: the constant a, above 0
         """
         total = sum(counts.values())
         vectors = read_vectors(Path(path), set(counts))
@@ -65,11 +65,11 @@ class SentenceVectors:
         return cls(rows, np.stack([*weighted, np.zeros_like(weighted[0])]))
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
-        """Return unit vectors, [sentences, dim]. A sentence without known words gets 0."""
+        """Return unit vectors, [sentences, dim], or 0 for sentences without known words."""
         if not sentences:
             return np.zeros((0, self.weighted.shape[1]))
         unknown = len(self.weighted) - 1
-        # The empty word keeps the spans of `reduceat` from being empty.
+        # `reduceat` needs nonempty spans, so each sentence gets an empty word.
         words = [self.rows.get(word, unknown) for words in sentences for word in (*words, "")]
         ends = np.cumsum([len(words) + 1 for words in sentences])
         starts = np.concatenate([[0], ends[:-1]])
@@ -79,7 +79,7 @@ class SentenceVectors:
 
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
 TOKENIZERS = ("none", "13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")
-"""Tokenizers of sacreBLEU that do not download models, because filters can be untrusted files."""
+"""sacreBLEU tokenizers that do not download models. Filter files can be untrusted."""
 _tokenizer = lru_cache(maxsize=4)(bleu_words)
 FeaturePaths = tuple[str | Path | None, str | Path | None]
 Pairs = Sequence[tuple[str, str]]
@@ -87,15 +87,15 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class FeatureExtractor:
-    """Extractor of features of sentence pairs. A feature is extracted if its resources are set.
+    """Extracts features from sentence pairs. A feature is extracted if its resources are set.
 
-    Fields that are tuples have one item for the source and one for the target.
+    Tuple fields contain an item for the source and an item for the target.
     """
 
     vectors: tuple[str | Path, str | Path] | None = None
-    """Files of word vectors, for the feature ``phsic-words``."""
+    """Word vector files, for the feature ``phsic-words``."""
     counts: tuple[str | Path, str | Path] | None = None
-    """Files of word counts, for the SIF weights."""
+    """Word count files, for the SIF weights."""
     smoothing: float = SMOOTHING
     """Constant a of the SIF weights a / (a + p(w))."""
     tokenizers: tuple[str, str] = ("none", "none")
@@ -105,7 +105,7 @@ class FeatureExtractor:
     translation: ScoringConfig | None = None
     """Translation model of either direction, for the feature ``cross-entropy``."""
     subwords: FeaturePaths = (None, None)
-    """Subword models of both sides, for all models (None: the text is already segmented)."""
+    """Subword models of both sides, used for all models. None if the text is already segmented."""
 
     def __post_init__(self) -> None:
         convert_fields(self, [], ["vectors", "counts", "subwords"])
@@ -126,14 +126,14 @@ class FeatureExtractor:
 
     @property
     def files(self) -> list[str | Path]:
-        """Files that the features are computed from, and folders of models."""
+        """Files and model folders from which the features are computed."""
         files = [*(self.vectors or ()), *(self.counts or ())]
         files += [model_file(path) for path in self.subwords if path is not None]
         return files + [path for config in self.models for path in config.models]
 
     @property
     def embedded(self) -> tuple[str, ...]:
-        """Names of the PHSIC features, which compare vectors of the source and the target."""
+        """Names of the PHSIC features, which compare source and target vectors."""
         return tuple(name for name in self.names if name != ENTROPY)
 
     def words(self, line: str, side: int) -> list[str]:
@@ -141,7 +141,7 @@ class FeatureExtractor:
         return _tokenizer(self.tokenizers[side])(line).split()
 
     def check_words(self, pairs: Pairs) -> None:
-        """Raise DataError if the sides are swapped, or have no word with a vector."""
+        """Raise DataError if the sides are swapped, or if no word of a side has a vector."""
         if self.vectors is None or self.counts is None:
             return
         files = fingerprints(*self.vectors, *self.counts)
@@ -149,15 +149,15 @@ class FeatureExtractor:
         rows = [_sentence_vectors(self, side, files).rows.keys() for side in (0, 1)]
         if all(len(words[n] & rows[n]) < len(words[n] & rows[1 - n]) for n in (0, 1)):
             raise DataError(
-                f"The words of the source are in {self.vectors[1]}, and those of the target in "
-                f"{self.vectors[0]}. The filter has the other direction. Swap source and target."
+                f"The source words are in {self.vectors[1]}, and the target words are in "
+                f"{self.vectors[0]}, so the sides are swapped. Swap source and target."
             )
         for side in (0, 1):
             if words[side] and not words[side] & rows[side]:
                 raise _no_vectors(self.vectors[side])
 
     def directions(self, name: str, pairs: Pairs) -> tuple[Values, Values]:
-        """Return unit vectors of a PHSIC feature: [pairs, source_dim], [pairs, target_dim]."""
+        """Return unit vectors for a PHSIC feature: [pairs, source_dim], [pairs, target_dim]."""
         sides = [[pair[side] for pair in pairs] for side in (0, 1)]
         if name == WORDS:
             files = fingerprints(*(self.vectors or ()), *(self.counts or ()))
@@ -181,7 +181,7 @@ class FeatureExtractor:
         return np.stack(columns, 1)
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
-        """Return the log-probability of each target per token, [pairs]."""
+        """Return the log-probability per token for each target, [pairs]."""
         assert self.translation is not None
         segmenters = [subword_segmenter(path) for path in self.subwords]
         files = fingerprints(*self.translation.models, self.translation.data_dir)
@@ -211,7 +211,7 @@ def block_sums(features: FeatureExtractor, block: Block) -> dict[str, PhsicSums]
 
 
 def count_block_words(features: FeatureExtractor, block: Block) -> list[Counter[str]]:
-    """Return the word counts of the source and of the target of a block of pairs."""
+    """Return the source and the target word counts of a block of pairs."""
     return [
         Counter(word for line in block.lines(side) for word in features.words(line, side))
         for side in (0, 1)
@@ -220,8 +220,8 @@ def count_block_words(features: FeatureExtractor, block: Block) -> list[Counter[
 
 def _no_vectors(path: str | Path) -> DataError:
     return DataError(
-        f"{path} has no vector for any word of the text. Expected word vectors of the text's "
-        "language, with the same tokenization. Check `tokenize`."
+        f"{path} has no vector for any word of the text. Expected word vectors for the same "
+        "language and tokenization. Check `tokenize`."
     )
 
 

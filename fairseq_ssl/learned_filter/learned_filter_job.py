@@ -1,4 +1,4 @@
-"""Training of a learned filter, and filtering of parallel corpora with it."""
+"""Train a learned filter, and filter parallel corpora with it."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.vocabulary import read_counts, write_counts
 
 FilePair = tuple[str | Path, str | Path]
-"""Source and target text."""
+"""Source file and target file."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class FeatureSummary:
-    """Statistics of a feature on the training pairs."""
+    """Statistics of a feature over the training pairs."""
 
     name: str
     clean_mean: float
@@ -75,7 +75,7 @@ class TrainingSummary:
     noisy: int
     """Number of noisy copies."""
     accuracy: float
-    """Accuracy in cross-validation, 0 to 1."""
+    """Cross-validation accuracy, 0 to 1."""
 
 
 def train_filter(
@@ -89,17 +89,17 @@ def train_filter(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> TrainingSummary:
-    """Train a linear SVM on clean pairs and their noisy copies (thesis, section 5.5.1).
+    """Train a linear SVM on clean pairs and their noisy copies (Kiyono, 2022, section 5.5.1).
 
     Args:
         bitext: source and target files for the estimation of PHSIC, read twice
         clean: source and target files of clean pairs, such as test sets
         output: folder for the filter
-        features: resources of the features (default word counts: counts of the bitext)
+        features: feature extractor; without word counts, words are counted in the bitext
         seed: random seed, 0 or more
         overwrite: replace an existing folder
-        executor: `Executor` for the blocks (default: this process)
-        progress: called with the number of blocks done
+        executor: runs the blocks (default: this process)
+        progress: called with the number of processed blocks
     """
     bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
     check_new(output, overwrite)
@@ -108,7 +108,7 @@ def train_filter(
     _check_inputs(features, (*bitext, *clean), output)
     pairs = [(source, target) for source, target in read_parallel(clean)]
     if len(pairs) < SVM_FOLDS:
-        raise DataError(f"{clean[0]} has {len(pairs)} lines. Training needs {SVM_FOLDS} or more.")
+        raise DataError(f"{clean[0]} has {len(pairs)} lines. Expected {SVM_FOLDS} or more.")
     work = executor or LocalExecutor(1)
     with exclusive(output), atomic_folder(output) as folder:
         counts = _word_counts(features, bitext, work, progress)
@@ -135,7 +135,7 @@ def train_filter(
 
 
 def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
-    """Check the models before hours of counting, and that the output does not replace a file."""
+    """Check models and output early, because counting can take hours."""
     if any(features.subwords) and not features.models:
         raise UsageError("`subwords` needs a translation model or masked models.")
     for config in features.models:
@@ -150,7 +150,7 @@ def _word_counts(
     executor: Executor,
     progress: ProgressFactory,
 ) -> list[Counter[str]]:
-    """Return the word counts of both sides, from `features` or counted in the bitext."""
+    """Return the word counts of both sides, from the files of `features` or from the bitext."""
     if features.counts is not None:
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
@@ -160,7 +160,7 @@ def _word_counts(
             total.update(side_counts)
         report(1)
     if not all(totals):
-        raise DataError(f"{bitext[0]} or {bitext[1]} has no words.")
+        raise DataError(f"{bitext[0]} or {bitext[1]} contains no words. Expected parallel text.")
     return totals
 
 
@@ -170,7 +170,7 @@ def _estimate_phsic(
     executor: Executor,
     progress: ProgressFactory,
 ) -> dict[str, Phsic]:
-    """Return PHSIC estimated on the bitext, by feature name. Empty without PHSIC features."""
+    """Estimate PHSIC on the bitext. Return the estimate of each PHSIC feature by name."""
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
         return {}
@@ -199,16 +199,16 @@ def score_pairs(
 ) -> bool:
     """Score the pairs of a corpus.
 
-    Scores above 0 mean clean pairs. Interrupted runs resume.
+    A score above 0 means a clean pair. Interrupted runs resume.
 
     Args:
-        folder: filter of `train_filter`
-        pairs: source and target texts
-        output: scores, one per line: a file, a folder of parts, or a binary stream
+        folder: filter folder written by `train_filter`
+        pairs: source and target files
+        output: file, folder of parts, or binary stream for the scores, one per line
         computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
-        overwrite: replace an output of other pairs or of another filter
-        executor: `Executor` for the blocks or parts (default: this process)
-        progress: called with the number of pairs done
+        overwrite: replace the output of different pairs or of a different filter
+        executor: runs the blocks or parts (default: this process)
+        progress: called with the number of scored pairs
     """
     corpus, outputs = Corpus(_path_pair(pairs)), Outputs.of(output)
     pair_filter = PairFilter.read(folder, options := dict(computing or {}))
@@ -228,7 +228,7 @@ class _ScoreJob(TextJob):
 
     @property
     def part_size(self) -> int:
-        """Default size of the input of a part in bytes, smaller with a model."""
+        """Default input size of a part in bytes. It is smaller for filters that use models."""
         return 2**20 if self.pair_filter.features.models else 2**26
 
     def reads(self) -> list[str | Path]:
@@ -276,20 +276,20 @@ def keep_best(
 ) -> Selection | None:
     """Keep the pairs with the highest scores.
 
-    The order of the pairs does not change. Of pairs with equal scores, the first are kept.
+    The order of the pairs does not change. Among pairs with equal scores, the first ones are kept.
     Interrupted runs resume.
 
     Args:
-        pairs: source and target texts
-        scores: output of `score_pairs`; for folders of parts as outputs, a folder of parts
-        outputs: files, or folders of parts of the size of those of `scores`, for the kept pairs
+        pairs: source and target files
+        scores: output of `score_pairs`; a folder of parts if the outputs are folders of parts
+        outputs: files for the kept pairs, or folders with the same part size as `scores`
         keep: percentage of the pairs to keep, above 0 and up to 100
         overwrite: replace existing outputs
-        executor: `Executor` for parts (default: this process)
-        progress: called with the number of pairs done
+        executor: runs the parts (default: this process)
+        progress: called with the number of processed pairs
 
     Returns:
-        The selection, or None if the outputs are already complete, or if other shards must end
+        The selection, or None if the outputs are already complete or if other shards must finish
         first.
     """
     check_keep(keep)
@@ -310,12 +310,12 @@ def _path_pair(paths: FilePair) -> tuple[Path, Path]:
 class _KeepJob(TextJob):
     """The job of `keep_best`.
 
-    The calling process selects the pairs for files, with all scores in memory. For folders of
+    For files, the calling process selects the pairs, with all scores in memory. For folders of
     parts, there are three stages:
 
-    1. ``scores``: the scores of each part as numbers, from their text.
-    2. ``selection``: a record with the threshold for all parts.
-    3. ``part``: the pairs of a part that are kept.
+    1. ``scores`` parses the scores of each part.
+    2. ``selection`` writes a record with the threshold for all parts.
+    3. ``part`` writes the kept pairs of a part.
     """
 
     scores: Path
@@ -329,7 +329,7 @@ class _KeepJob(TextJob):
 
     @property
     def part_size(self) -> int:
-        """The part size of the scores."""
+        """Part size of the scores."""
         return int(self._manifest["part_size"])
 
     def reads(self) -> list[Path]:
@@ -388,7 +388,7 @@ class _KeepJob(TextJob):
             raise unequal_lines(self.corpus.names[0], self.totals["lines"], self.scores)
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Return the function of a part, after the stages of the selection."""
+        """Run the selection stages. Return the function that writes a part."""
         parts = [self.scores / part["name"] for part in self._manifest["parts"]]
         count = len(parts)
         if len(spans) != count:
@@ -410,7 +410,7 @@ class _KeepJob(TextJob):
 
 
 def _scores_params(path: Path) -> dict[str, Any]:
-    """Return the parameters of `score_pairs` from its signature, or {} if there is none."""
+    """Return the parameters in the signature of scores, or {} without a signature."""
     names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
     with suppress(DataError, LookupError, TypeError):
         content = read_json(path)
@@ -425,7 +425,7 @@ def _score_stage(index: int, part: Path) -> Iterator[BlockResult]:
 
 
 def _select(keep: float, index: int, files: Sequence[Path]) -> Record:
-    """Return the record of the selection."""
+    """Select the best scores. Return the selection as a record."""
     selection = select_best(lambda: map(_numbers, files), keep)
     return {"files": [], "selection": asdict(selection)}
 
@@ -438,7 +438,7 @@ def _numbers(path: Path) -> Scores:
 def _keep_pairs(
     files: Sequence[Path], selection: Selection, size: int | None, index: int, span: Span
 ) -> Iterator[BlockResult]:
-    """Yield the pairs of a part that are kept. `files` have the scores of each part."""
+    """Yield the kept pairs of a part. `files` contain the scores of each part."""
     is_kept = selection.is_kept(_numbers(files[index]), index)
     lines = 0
     for block in span_blocks(span, size):
@@ -446,5 +446,5 @@ def _keep_pairs(
         yield BlockRows(block).select(np.flatnonzero(is_kept[block.first : lines]))
     if lines != len(is_kept):
         raise DataError(
-            f"Part {index} has {lines} pairs, but {len(is_kept)} scores. Score the pairs again."
+            f"Part {index} has {lines} pairs but {len(is_kept)} scores. Score the pairs again."
         )

@@ -1,4 +1,4 @@
-"""The learned filter, its file format, and the noisy pairs for its training."""
+"""The learned filter, its file format, and noisy pairs to train it on."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def noise_pairs(
 
     Args:
         pairs: clean pairs
-        features: extractor, for its tokenizers
-        counts: word counts of the source and the target, for sampling words
+        features: feature extractor with the tokenizers
+        counts: word counts of the source and the target, from which words are sampled
         seed: random seed, 0 or more
     """
     sides = [
@@ -53,10 +53,10 @@ def _add_noise(
     side: int,
     seed: int,
 ) -> list[str]:
-    """Return the lines with some words deleted, replaced or moved.
+    """Delete, replace or move some words of each line.
 
-    Lines with spaces are split at spaces, because tokenization would change more than the noise.
-    Lines without spaces are tokenized, and the noisy tokens are joined without spaces.
+    Lines with spaces are split at spaces, because tokenization would change the text even where
+    there is no noise. Other lines are tokenized, and their noisy tokens are joined without spaces.
     """
     spaced = [" " in line.strip() for line in lines]
     words = [
@@ -76,18 +76,18 @@ COUNTS = ("counts.source", "counts.target")
 
 @dataclass(frozen=True)
 class PairFilter:
-    """A learned filter for sentence pairs: feature extractor, PHSIC by feature, classifier."""
+    """A learned filter for sentence pairs: feature extractor, PHSIC estimates and classifier."""
 
     features: FeatureExtractor
     phsic: dict[str, Phsic]
     classifier: PairClassifier
 
     def scores(self, pairs: Pairs) -> Values:
-        """Return the scores, [pairs]. Scores above 0 mean clean pairs."""
+        """Return the scores, [pairs]. A score above 0 means a clean pair."""
         return self.classifier.scores(self.features.features(pairs, self.phsic))
 
     def write(self, folder: str | Path, signature: Mapping[str, Any]) -> None:
-        """Write the filter to a folder, which already has the word counts."""
+        """Write the filter to a folder that already contains the word counts."""
         folder = Path(folder)
         for name, phsic in self.phsic.items():
             phsic.write(folder / f"{name}.npz")
@@ -104,7 +104,7 @@ class PairFilter:
         folder = Path(folder)
         if not (folder / FILTER).is_file():
             raise DataError(
-                f"{folder} is not a learned filter: it has no {FILTER}. Create one with: "
+                f"{folder} is not a learned filter: {FILTER} is missing. Create a filter with: "
                 "fairseq-ssl learned-filter fit"
             )
         content = read_json(folder / FILTER)
@@ -117,8 +117,9 @@ class PairFilter:
             ) from None
         if classifier.names != features.names:
             raise DataError(
-                f"{folder / FILTER} has a classifier for {', '.join(map(str, classifier.names))}, "
-                f"but resources for {', '.join(features.names)}. Train the filter again."
+                f"{folder / FILTER} contains a classifier for the features "
+                f"{', '.join(map(str, classifier.names))}, but resources for "
+                f"{', '.join(features.names)}. Train the filter again."
             )
         phsic = {name: Phsic.read(folder / f"{name}.npz") for name in features.embedded}
         return cls(features, phsic, classifier)
@@ -143,15 +144,15 @@ def _features_of_json(
         options = {**given, "languages": tuple(given["languages"])}
         return replace(ScoringConfig(kind, name="", **options), **computing)
 
-    if "://" in json_text(content):  # the file can come from another person
-        raise ValueError("it has a URL in place of a local path")
+    if "://" in json_text(content):  # the file may be untrusted
+        raise ValueError("it contains a URL instead of a local path")
     vectors, subwords = content["vectors"], content["subwords"]
     masked, translation = (content[name] for name in ("masked", "translation"))
     tokenizers, smoothing = content["tokenizers"], float(content["smoothing"])
     if not all(isinstance(name, str) for name in tokenizers):
-        raise ValueError("tokenizers are not names")
+        raise ValueError("the tokenizers are not strings")
     if not 0 < smoothing < math.inf:
-        raise ValueError(f"smoothing is {smoothing}")
+        raise ValueError(f"smoothing is {smoothing}, expected a number above 0")
     return FeatureExtractor(
         vectors=vectors and (vectors[0], vectors[1]),
         counts=(folder / COUNTS[0], folder / COUNTS[1]),

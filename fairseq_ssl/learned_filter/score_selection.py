@@ -1,4 +1,4 @@
-"""Selection of the best scores among any number of scores, in bounded memory."""
+"""Select the best of any number of scores in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fairseq_ssl.io.blocks import Block
 Scores = NDArray[np.float64]
 SIGN = np.uint64(2**63)
 DIGIT = 16
-"""Number of bits of the scores that are decided in a pass."""
+"""Number of bits of the threshold that each pass determines."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The highest scores of several arrays. Of equal scores, the first are selected."""
+    """The highest scores in several arrays. Among equal scores, the first ones are selected."""
 
     pairs: int
-    """Number of all scores."""
+    """Total number of scores."""
     kept: int
     """Number of selected scores."""
     threshold: float
@@ -34,7 +34,7 @@ class Selection:
     """Digest of all scores."""
 
     def is_kept(self, scores: Scores, index: int = 0) -> NDArray[np.bool_]:
-        """Return True for each selected score of an array with an index."""
+        """Return True for the selected scores of the array with this index."""
         level = scores == self.threshold
         kept: NDArray[np.bool_] = level & (np.cumsum(level) <= self.equal[index])
         return kept | (scores > self.threshold)
@@ -44,7 +44,7 @@ def select_best(arrays: Callable[[], Iterable[Scores]], keep: float) -> Selectio
     """Select the highest scores.
 
     Args:
-        arrays: function that returns all scores as arrays, which are read several times
+        arrays: function that returns all scores as arrays; it is called several times
         keep: percentage of the scores to select, above 0 and up to 100
     """
     count, digest = 0, hashlib.sha256()
@@ -61,10 +61,10 @@ def select_best(arrays: Callable[[], Iterable[Scores]], keep: float) -> Selectio
 
 
 def _kth_largest(arrays: Callable[[], Iterable[Scores]], k: int) -> tuple[float, int]:
-    """Return the k-th largest score, and k without the number of larger scores.
+    """Return the k-th largest score, and k minus the number of larger scores.
 
-    Scores are compared as integers. Each pass counts the next digit of those that begin with the
-    digits of the result.
+    Scores are compared as integers. Each pass determines the next digit of the result: it counts
+    the digits of all scores that share the previous digits.
     """
     prefix = np.uint64(0)
     for shift in range(64 - DIGIT, -1, -DIGIT):
@@ -82,8 +82,8 @@ def _kth_largest(arrays: Callable[[], Iterable[Scores]], k: int) -> tuple[float,
 
 
 def _ordered(scores: Scores) -> NDArray[np.uint64]:
-    """Return integers that have the order of the scores."""
-    bits = (scores + 0.0).view(np.uint64)  # 0.0 instead of -0.0
+    """Map scores to integers in the same order."""
+    bits = (scores + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     return np.where(bits & SIGN, ~bits, bits | SIGN)
 
 
@@ -97,6 +97,6 @@ def read_scores(blocks: Iterable[Block]) -> Iterator[Scores]:
         except ValueError:
             raise DataError(
                 f"{block.place(0)} or one of the next {block.count - 1} lines is not a number. "
-                "Score the pairs again."
+                "Expected one score per line. Score the pairs again."
             ) from None
         yield scores

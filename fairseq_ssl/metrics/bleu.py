@@ -28,13 +28,13 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
         )
     try:
         return metrics.BLEU(tokenize=tokenizer, force=True)
-    except (ImportError, RuntimeError, OSError) as error:  # MeCab missing, or a failed download
+    except (ImportError, RuntimeError, OSError) as error:  # MeCab is missing, or a download failed
         reason = " ".join(str(error).split())
         raise UsageError(f"sacreBLEU's tokenizer {tokenizer} cannot be created: {reason}") from None
 
 
 def bleu_words(tokenizer: str) -> LineRewriter:
-    """Return a function that tokenizes a line like sacreBLEU; ``none`` leaves lines unchanged."""
+    """Return a function that tokenizes a line as in sacreBLEU. ``none`` does not change lines."""
     if tokenizer == "none":
         return str
     tokenize = bleu_metric(tokenizer).tokenizer
@@ -62,7 +62,7 @@ class SumMetric(ABC):
         return type(self), (self._option,)
 
     def signature(self) -> str:
-        """Return sacreBLEU's signature of the metric."""
+        """Return sacreBLEU's signature for the metric."""
         if not hasattr(self._metric, "num_refs"):  # nothing has been scored
             self._metric.num_refs = 1
         return str(self._metric.get_signature())
@@ -71,7 +71,7 @@ class SumMetric(ABC):
         """Yield the counts of each sentence's candidates, [candidates][counts].
 
         Args:
-            lists: candidates of each sentence
+            lists: candidates for each sentence
             references: one list of references per annotator
         """
         metric = self._metric
@@ -176,21 +176,21 @@ class SacreBleuMetric(ReferenceMetric):
         self._sums = sums
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return sacreBLEU's counts of each hypothesis, [sentences, counts]."""
+        """Return sacreBLEU's counts for each hypothesis, [sentences, counts]."""
         self.check_references(hypotheses, label)
         counts = self._sums.counts([[line] for line in hypotheses], self.references)
         return np.array([row for (row,) in counts], np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the corpus score, by the metric's name."""
+        """Return the corpus score, keyed by the metric name."""
         return {self.name: self._sums.exact(rows.sum(0).astype(np.int64))}
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the sentence score, by the metric's name. BLEU uses ``effective_order``."""
+        """Return the sentence score, keyed by the metric name. BLEU uses ``effective_order``."""
         return {self.name: float(self._sums.by_sentence(row.astype(np.int64)))}
 
     def _sacrebleu_parameters(self) -> dict[str, str]:
-        """Return the keys and values of sacreBLEU's signature."""
+        """Return the keys and values in sacreBLEU's signature."""
         pairs = (pair.partition(":") for pair in self._sums.signature().split("|"))
         return {key: value for key, _, value in pairs}
 
@@ -243,7 +243,7 @@ class Chrf(SacreBleuMetric):
         self.name = f"chrF2{'+' * word_order}"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: references, and the parameters of sacreBLEU."""
+        """Return the signature's parameters: references and sacreBLEU's parameters."""
         parameters = self._sacrebleu_parameters()
         version = parameters.pop("version")
         parameters.pop("nrefs", None)

@@ -1,6 +1,6 @@
 """ERRANT (Bryant et al., 2017): F score of automatically extracted and classified edits.
 
-Counts are the same as those of ``errant_compare`` for span-based correction.
+Counts are the same as in ``errant_compare`` for span-based correction.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from fairseq_ssl.text.m2 import (
 )
 
 UNKNOWN_TYPE = "UNK"
-"""Type of an error that an annotator marked but did not correct."""
+"""Type of errors that an annotator marked but did not correct."""
 
 TypeTotals = tuple[int, int, int]
-"""Numbers of edits: true positives, false positives, false negatives."""
+"""Edit counts: true positives, false positives, false negatives."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class TypedCounts:
     missing: Counter[str] = field(default_factory=Counter)
 
     def totals(self) -> TypeTotals:
-        """Return the numbers of correct, wrong and missing edits over all types."""
+        """Return the numbers of correct, wrong and missing edits, summed over all types."""
         return self.correct.total(), self.wrong.total(), self.missing.total()
 
 
@@ -118,7 +118,7 @@ TIERS: dict[str, Callable[[str], str]] = {
     "type": main_type,
     "full-type": str,
 }
-"""Functions from a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
+"""Functions that map a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
 
 
 def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, TypeTotals]:
@@ -142,7 +142,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
-    """Return the types of edits by span and correction, without edits of the type UNK."""
+    """Return edit types by span and correction, without edits of the type UNK."""
     types: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
         if edit.type != UNKNOWN_TYPE:
@@ -152,7 +152,7 @@ def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
 
 
 class Errant(EditMetric):
-    """F score of ERRANT for span-based correction, as in ``errant_compare`` (Bryant et al., 2017).
+    """ERRANT F score for span-based correction, as in ``errant_compare`` (Bryant et al., 2017).
 
     Args:
         gold: path of an M2 file, or its sentences
@@ -161,7 +161,7 @@ class Errant(EditMetric):
             the scores are not comparable with those of a trained pipeline.
         beta: weight of recall relative to precision, above 0
         jobs: number of processes, 1 or more
-        progress: called with the number of sentences done
+        progress: called with the number of processed sentences
 
     Example:
         >>> metric = Errant.from_references(["a cat sit ."], [["a cat sits ."]], untyped=True)
@@ -188,12 +188,12 @@ class Errant(EditMetric):
     def from_references(
         cls, sources: TextSource, references: Sequence[TextSource], **options: Any
     ) -> Errant:
-        """Create the metric with gold edits that are extracted from references.
+        """Create the metric with gold edits extracted from references.
 
         Args:
             sources: uncorrected text
             references: one corrected text per annotator
-            options: arguments of the constructor
+            options: other constructor arguments
         """
         metric = cls([], **options)
         if not references:
@@ -222,7 +222,7 @@ class Errant(EditMetric):
     def typed_counts_of_systems(
         self, systems: Mapping[str, Sequence[str]]
     ) -> dict[str, list[TypedCounts]]:
-        """Return the edit counts of the hypotheses of several systems, by the systems' labels.
+        """Return the edit counts for the hypotheses of several systems, by system label.
 
         Sentences that occur in several systems, such as the sources, are parsed once.
         """
@@ -262,7 +262,7 @@ class Errant(EditMetric):
         return self._named(errant_scores(rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: beta, annotators, and the source of the edits."""
+        """Return the signature's parameters: beta, annotators, and how edits are extracted."""
         parameters = super().parameters()
         if not self._is_extracting:
             return {**parameters, "edits": "from m2"}
@@ -287,5 +287,5 @@ class Errant(EditMetric):
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:
-    """Return the correct, wrong and missing edits over all types as an array, [sentences, 3]."""
+    """Return the numbers of correct, wrong and missing edits over all types, [sentences, 3]."""
     return np.array([sentence.totals() for sentence in counts], dtype=np.float64)

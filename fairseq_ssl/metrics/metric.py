@@ -1,4 +1,4 @@
-"""Base classes of metrics, scores over seeds, and the paired bootstrap."""
+"""Base classes for metrics, scores over seeds, and the paired bootstrap."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SeedRange:
     """Scores of a system over random seeds."""
 
     values: Sequence[float]
-    """One score or more."""
+    """One or more scores."""
 
     @property
     def mean(self) -> float:
@@ -35,7 +35,7 @@ class SeedRange:
 
     @property
     def std(self) -> float:
-        """Sample standard deviation over the seeds, 0 for a single seed."""
+        """Sample standard deviation over the seeds. It is 0 for a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     def format(self, digits: int = 2) -> str:
@@ -44,7 +44,7 @@ class SeedRange:
         return f"{mean} ± {self.std:.{digits}f}" if len(self.values) > 1 else mean
 
     def __str__(self) -> str:
-        """Return the mean and the standard deviation with two digits."""
+        """Return the mean and the standard deviation with two decimals."""
         return self.format()
 
 
@@ -56,7 +56,7 @@ def cell(values: Sequence[float], digits: int = 2) -> str:
 SentenceStatistics = NDArray[np.float64]
 """Sufficient statistics, [sentences, numbers]. The column sums determine the corpus score."""
 CorpusScore = Callable[[SentenceStatistics], float]
-"""Function from summed statistics [numbers] to the corpus score."""
+"""Function that maps summed statistics [numbers] to the corpus score."""
 
 SAMPLES = 1000
 SEED = 12345
@@ -64,7 +64,7 @@ SEED = 12345
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """Difference of a system from a baseline, with a 95% confidence interval and a p-value.
+    """Difference between a system and a baseline, with a 95% confidence interval and a p-value.
 
     Example:
         >>> print(BootstrapResult(1.5, 0.25, 2.75, 0.021))
@@ -99,7 +99,7 @@ def bootstrap_statistics(
     Args:
         system: statistics of the system, one array per seed
         baseline: statistics of the baseline, one array per seed
-        score: function from summed statistics to the corpus score
+        score: function that maps summed statistics to the corpus score
         samples: number of bootstrap samples, 1 or more
         seed: random seed of the samples, 0 or more
     """
@@ -134,7 +134,7 @@ HYPOTHESES = "the hypotheses"
 MAX_BETA = 1000
 """Maximum beta of an F score. The square of a much larger beta would overflow."""
 BLOCK = 50
-"""Number of sentences per task of a worker process."""
+"""Number of sentences in a task for a worker process."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -142,7 +142,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class MetricScore:
-    """Score in percent. Its string has the format of sacreBLEU's scores.
+    """A score in percent. Its string representation has the same format as sacreBLEU's scores.
 
     Example:
         >>> print(MetricScore("F_0.5", {"Precision": 75.0, "Recall": 50.0, "F_0.5": 68.18}))
@@ -170,8 +170,8 @@ class MetricScore:
 class Metric(ABC):
     """Base class of metrics that are functions of summed sentence statistics.
 
-    The statistics of each sentence are computed once. Scores of subsets and of bootstrap samples
-    only need their sums.
+    The statistics of each sentence are computed once. Scores of subsets and bootstrap samples need
+    only their sums.
     """
 
     method: str
@@ -190,14 +190,14 @@ class Metric(ABC):
 
     @abstractmethod
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the values of a corpus by name, from statistics [sentences, numbers]."""
+        """Compute the values of a corpus, by name, from statistics [sentences, numbers]."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the metric's signature, by name."""
+        """Return the signature's parameters, by name."""
 
     def get_signature(self) -> Signature:
-        """Return the signature, in the format of sacreBLEU's signatures."""
+        """Return the signature, in sacreBLEU's format."""
         return Signature(self.method, self.parameters())
 
     @property
@@ -206,18 +206,18 @@ class Metric(ABC):
         return self.name
 
     def total_score(self, totals: SentenceStatistics) -> float:
-        """Return the corpus score from summed statistics, [numbers]."""
+        """Compute the corpus score from summed statistics, [numbers]."""
         return self.values(totals[None])[self.name]
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the values of one sentence by name, from its statistics [numbers]."""
+        """Compute the values of one sentence, by name, from its statistics [numbers]."""
         return {self.name: self.total_score(row)}
 
 
 class ReferenceMetric(Metric):
     """Base class of metrics that compare hypotheses with references.
 
-    `statistics` of a subclass first calls `check_references(hypotheses, label)`.
+    In a subclass, `statistics` must first call `check_references(hypotheses, label)`.
 
     Args:
         references: one text per annotator (default: passed to each call)
@@ -237,7 +237,7 @@ class ReferenceMetric(Metric):
 
         Args:
             hypotheses: one sentence per item
-            references: one text per annotator (default: references of the metric)
+            references: one text per annotator (default: the metric's references)
         """
         metric = copy(self)
         if references is not None:
@@ -281,13 +281,13 @@ class ReferenceMetric(Metric):
 
 
 class EditMetric(Metric):
-    """Base class of metrics that compute an F score of edits.
+    """Base class of metrics that compute an F score over edits.
 
     Args:
         gold: path of an M2 file, or its sentences
         beta: weight of recall relative to precision, above 0, up to `MAX_BETA`
         jobs: number of processes, 1 or more
-        progress: called with the number of sentences done
+        progress: called with the number of processed sentences
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class EditMetric(Metric):
         self.gold = list(gold)
 
     def corpus_score(self, hypotheses: Sequence[str]) -> MetricScore:
-        """Score a corpus with one hypothesis per gold sentence."""
+        """Score hypotheses, one for each gold sentence."""
         return MetricScore(self.name, self.values(self.statistics(hypotheses)))
 
     def parameters(self) -> dict[str, Any]:
@@ -318,7 +318,7 @@ class EditMetric(Metric):
         return {"beta": self.beta, "annotators": annotators}
 
     def _named(self, scores: Sequence[float]) -> dict[str, float]:
-        """Return precision, recall and F, 0 to 1, as percentages by name."""
+        """Convert precision, recall and F from fractions to percentages, keyed by name."""
         names = ("Precision", "Recall", self.name)
         return {name: 100 * value for name, value in zip(names, scores, strict=True)}
 
@@ -345,7 +345,7 @@ def paired_bootstrap(
     """Compare two systems with paired bootstrap resampling over sentences (Koehn, 2004).
 
     Args:
-        metric: metric with its references or gold edits
+        metric: metric with references or gold edits
         system: hypotheses of the system
         baseline: hypotheses of the baseline
         resamples: number of bootstrap samples, 1 or more
@@ -363,10 +363,10 @@ def paired_bootstrap(
 
 
 def text_lines(text: TextSource, label: str) -> list[str]:
-    """Return the lines of a file or of a list. Raise TypeError unless they are strings.
+    """Return the lines in a file or a list. Raise TypeError unless they are strings.
 
     Args:
-        text: file, or list of lines
+        text: file or list of lines
         label: name of the text in messages
     """
     if isinstance(text, str):
@@ -375,7 +375,7 @@ def text_lines(text: TextSource, label: str) -> list[str]:
 
 
 def check_reference_list(references: Sequence[str]) -> None:
-    """Raise TypeError if the references of one sentence are a string."""
+    """Raise TypeError if the references for a sentence are a single string."""
     if isinstance(references, str):
         raise TypeError("`references` is a string. Expected a list of references.")
 
@@ -394,12 +394,12 @@ def f_scores(
 
 
 def text_label(text: object, default: str) -> str:
-    """Return the name of a text in messages: its path, or `default`."""
+    """Return a text's name for messages: its path or `default`."""
     return str(text) if isinstance(text, Path) else default
 
 
 def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
-    """Raise an error unless there is a hypothesis for each of the `count` lines of a text."""
+    """Raise an error unless there is a hypothesis for each of the `count` lines in a text."""
     if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
         kind = type(hypotheses).__name__
         raise TypeError(f"`hypotheses` is of type {kind}. Expected a list of strings.")

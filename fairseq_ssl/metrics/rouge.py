@@ -15,7 +15,7 @@ from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStat
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
 """Names of the ROUGE variants in rouge-score, by their suffix, such as L for ROUGE-L."""
 READ_BY_ROUGE = re.compile("[A-Za-z0-9]")
-"""Characters of words in rouge-score. All others separate words."""
+"""Characters that form words in rouge-score. All other characters separate words."""
 
 
 class Rouge(ReferenceMetric):
@@ -64,7 +64,7 @@ class Rouge(ReferenceMetric):
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the F1 of the four variants for each summary, [summaries, 5].
 
-        The last column is 1, so that its sum is the number of summaries.
+        The last column is 1, so its sum is the number of summaries.
         """
         self.check_references(hypotheses, label)
         package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")

@@ -1,4 +1,4 @@
-r"""HTML report that compares scores, figures and sentences of several systems.
+r"""HTML report that compares the scores, figures and sentences of several systems.
 
 Example:
     >>> from pathlib import Path

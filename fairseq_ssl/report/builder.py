@@ -1,4 +1,4 @@
-"""Collect outputs, scores and figures from files, score the outputs, and write an HTML page."""
+"""Collect outputs, scores and figures, score the outputs, and write an HTML page."""
 
 from __future__ import annotations
 
@@ -43,23 +43,22 @@ METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
 logger = logging.getLogger(__name__)
 
 Statistics = Mapping[str, list[SentenceStatistics]]
-"""Sentence statistics of each seed, by system."""
+"""Sentence statistics for each seed, by system."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Source, references and metric for scoring outputs, and the baseline.
+    """Settings for scoring: source, references, metric and baseline.
 
     Args:
-        source: file of the source text.
-        references: files of references.
-        gold: M2 file with sources and edits, from which `source` and `references` are taken unless
-            they are set. The page then also shows error types and the errors that each system
-            corrected.
-        metric: one of `METRICS` (default: m2 with `gold`; gleu with `source` if outputs are
-            similar to it; otherwise bleu).
+        source: source file.
+        references: reference files.
+        gold: M2 file. It provides `source` and `references` unless they are set. The page then
+            also shows error types and the errors that each system corrected.
+        metric: one of `METRICS` (default: m2 if `gold` is set, gleu if `source` is similar to the
+            outputs, otherwise bleu).
         tokenize: sacreBLEU tokenizer, for bleu.
-        baseline: system to compare the other systems with (default: the best system).
+        baseline: system with which the other systems are compared (default: the best system).
     """
 
     source: str | Path | None = None
@@ -87,12 +86,12 @@ def write_report(
     """Write an HTML page with scores, figures and sentences. Return its signature.
 
     Args:
-        output: the HTML file.
-        folders: folders with outputs and their scores, figures and analyses, as in `collect_files`.
+        output: HTML file to write.
+        folders: folders with outputs, scores, figures and analyses, as in `collect_files`.
         systems: output files of each system, one for each seed.
-        test_set: test set whose sentences are shown, and name of the test set of `systems`
-            (default: test if a folder has it, or the only test set).
-        comparison: source, references and metric.
+        test_set: test set whose sentences are shown, to which the files in `systems` belong
+            (default: ``test`` if a folder contains it, otherwise the only test set).
+        comparison: source, references, metric and baseline.
         languages: language codes of the source and of the outputs, for fonts and screen readers.
     """
     comparison = comparison or Comparison()
@@ -106,8 +105,8 @@ def write_report(
     if files.is_empty():
         where = f" in {', '.join(map(str, folders))}" if folders else ""
         raise DataError(
-            f"There are no outputs, scores or figures{where}. Expected folders with the outputs "
-            "SYSTEM.SEED/SET.txt of a recipe, or output files of systems, with their names."
+            f"There are no outputs, scores or figures{where}. Expected folders with outputs named "
+            "SYSTEM.SEED/SET.txt, or the name and the output files of each system."
         )
     texts = [comparison.source, comparison.gold, *comparison.references]
     texts += [path for paths in files.outputs.values() for path in paths]
@@ -124,12 +123,10 @@ def write_report(
         parameters["baseline"] = comparison.baseline
     for path in files.left_out:
         logger.warning(
-            "%s is skipped: browsers do not show PDF figures in a page. Save it as SVG.", path
+            "%s is skipped: browsers cannot embed PDF figures in a page. Save it as SVG.", path
         )
     for path in files.links:
-        logger.warning(
-            "%s is skipped: it is a link to a file outside the folder. Copy the file.", path
-        )
+        logger.warning("%s is skipped: it links to a file outside the folder. Copy the file.", path)
     signature = Signature("report", parameters)
     sections = report_sections(files, sentences)
     with atomic_lines(output) as file:
@@ -138,12 +135,12 @@ def write_report(
 
 
 def _default_set(names: Sequence[str]) -> str | None:
-    """Return the default test set, or the only test set, or None."""
+    """Return the test set named `TEST_SET`, the only test set, or None."""
     return TEST_SET if TEST_SET in names else names[0] if len(set(names)) == 1 else None
 
 
 def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison) -> str | None:
-    """Return the test set whose sentences are shown, or None if only scores are shown."""
+    """Return the test set whose sentences are shown, or None to show only scores."""
     names = files.sets()
     chosen = test_set or _default_set(names)
     if chosen is None and names:
@@ -154,12 +151,12 @@ def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison
         logger.warning("%s. Set `test_set` to one of them to show its sentences.", several)
     if chosen is not None and chosen not in names:
         raise UsageError(
-            f"`test_set` is {chosen}; expected {_shorten(names) or 'outputs named SET.txt'}."
+            f"`test_set` is {chosen}. Expected {_shorten(names) or 'outputs named SET.txt'}."
         )
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):
         systems = "none" if chosen is None else _shorten(list(files.systems(chosen)))
-        raise UsageError(f"`baseline` is {baseline}; expected one of the systems: {systems}.")
+        raise UsageError(f"`baseline` is {baseline}. Expected one of the systems: {systems}.")
     return chosen
 
 
@@ -184,12 +181,12 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
     sentences.metric = comparison.metric or _default_metric(sentences, comparison)
     if comparison.tokenize and sentences.metric != "bleu":
         metric = sentences.metric or "not set"
-        raise UsageError(f"`tokenize` needs the metric bleu, but the metric is {metric}.")
+        raise UsageError(f"`tokenize` is only for the metric bleu, but the metric is {metric}.")
     return sentences
 
 
 def _add_gold(sentences: Sentences, path: str | Path, outputs: Sequence[Path]) -> None:
-    """Add the errors of an M2 file, and its sources and references unless they are set."""
+    """Add the errors in an M2 file, and its sources and references unless they are set."""
     gold = list(read_m2(path))
     sentences.source = sentences.source or [" ".join(sentence.words) for sentence in gold]
     sentences.references = sentences.references or annotator_texts(gold, str(path))
@@ -197,8 +194,8 @@ def _add_gold(sentences: Sentences, path: str | Path, outputs: Sequence[Path]) -
     count = len(sentences.outputs[0])
     if len(gold) != count:
         raise DataError(
-            f"{path} has {len(gold)} sentences but {outputs[0]} has {count}. Both must have the "
-            "same sentences."
+            f"{path} has {len(gold)} sentences but {outputs[0]} has {count}. Both files must "
+            "contain the same sentences."
         )
     sentences.errors = gold_errors(gold, sentences.outputs)
 
@@ -216,7 +213,7 @@ def _add_scores(
 ) -> None:
     """Score each seed, and each sentence of the first seed. Compare the systems.
 
-    Scores of seeds are not added if score files have scores for all systems.
+    Seed scores are not added if the score files already contain them for all systems.
     """
     prefix = f"{test_set}: " if test_set else ""
     if sentences.metric:
@@ -244,7 +241,7 @@ def _add_scores(
 
 
 def build_metric(sentences: Sentences, comparison: Comparison) -> Metric:
-    """Return the metric of the sentences, with their sources and references or the gold edits."""
+    """Return the metric, with the sources and the references or the gold edits."""
     name, references = sentences.metric, sentences.references
     if name == "m2":
         if comparison.gold is None:
@@ -276,7 +273,7 @@ def _scores(
 def _compare(
     metric: Metric, statistics: Statistics, title: str, baseline: str | None
 ) -> ScoreComparison:
-    """Compare the systems with the baseline (None: the system with the best mean)."""
+    """Compare the systems with the baseline, by default the system with the best mean."""
 
     def mean(name: str) -> float:
         values = [metric.values(rows)[metric.compared] for rows in statistics[name]]

@@ -1,4 +1,4 @@
-"""HTML page of a report: figures, a table of scores and a sentence browser in one file."""
+"""HTML page of a report: figures, tables of scores and a sentence browser in one file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_VALUE = '<td><span class="faint">n/a</span></td>'
 
 
 Column = tuple[str, str, str]
-"""Test set, metric and signature. Scores with different signatures are in different columns."""
+"""Test set, metric and signature. Scores with different signatures need different columns."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ScoreTable:
 
     columns: list[Column]
     rows: dict[str, list[SeedRange | None]]
-    """Scores of each system by column, None for missing scores."""
+    """Scores of each system, one for each column, or None for a missing score."""
 
     def signatures(self) -> list[str]:
         """Return the distinct signatures of the columns."""
@@ -49,7 +49,7 @@ class ScoreTable:
     def headings(self) -> list[tuple[str, str]]:
         """Return the test set and the metric of each column.
 
-        If columns differ only in the signature, its number is added, such as `BLEU [2]`.
+        If columns differ only in the signature, its number is appended, such as `BLEU [2]`.
         """
         counts = Counter(column[:2] for column in self.columns)
         numbers = {signature: number for number, signature in enumerate(self.signatures(), 1)}
@@ -74,9 +74,8 @@ class ScoreTable:
 def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     """Return a table of scores, with systems in the order of the scores.
 
-    The seeds of a system are those of its runs, or those that a score lists. A seed can be both in
-    the score file of its run and in a file of all systems, so they are not added up: the larger
-    number of seeds is used.
+    Seeds are scored in a file for each run, or in one file for all systems. The same seed can be in
+    both, so the two lists are not joined: the longer list is used.
     """
     rows: dict[str, dict[Column, tuple[dict[str, float], list[float]]]] = {}
     for score in scores:
@@ -102,7 +101,7 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
 
 
 def best_scores(table: ScoreTable) -> list[float | None]:
-    """Return the best mean of each column, or None if neither higher nor lower is better."""
+    """Return the best mean of each column, or None for metrics without a direction."""
     columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
     best: list[float | None] = []
     for (_, metric, _), column in zip(table.columns, columns, strict=True):
@@ -113,7 +112,7 @@ def best_scores(table: ScoreTable) -> list[float | None]:
 
 
 def score_html(scores: ScoreTable) -> str:
-    """Return the section with the table of scores, or "" if there are no scores."""
+    """Return a section with a table of scores, or "" if there are no scores."""
     if not scores.rows:
         return ""
     header = ["system"]
@@ -151,7 +150,7 @@ def _score(score: SeedRange | None, is_best: bool) -> str:
 
 
 def comparison_html(comparison: ScoreComparison, number: int) -> str:
-    """Return the section with the plot and the table that compare systems with a baseline."""
+    """Return a section with a plot and a table that compare systems with a baseline."""
     lower = comparison.lower_is_better
     differences = {escape(system): result for system, result in comparison.differences.items()}
     rows = [
@@ -174,7 +173,7 @@ def comparison_html(comparison: ScoreComparison, number: int) -> str:
 
 
 def difference_cells(result: BootstrapResult) -> list[str]:
-    """Return the table cells of a difference, its interval and its p-value."""
+    """Return table cells with a difference, its interval and its p-value."""
     return [
         f'<td data-value="{result.difference}">{_signed(result.difference)}</td>',
         f'<td data-value="{result.low}">{_signed(result.low)} to {_signed(result.high)}</td>',
@@ -185,11 +184,11 @@ def difference_cells(result: BootstrapResult) -> list[str]:
 def interval_plot(
     differences: Mapping[str, BootstrapResult], *, lower_is_better: bool = False
 ) -> str:
-    """Return a forest plot as HTML: each difference as a dot, its 95% interval as a line.
+    """Return a forest plot as HTML. A dot is a difference, and a line is its 95% interval.
 
     Args:
-        differences: differences by label, which is HTML.
-        lower_is_better: True for metrics such as error rates, for the colors.
+        differences: differences by label. Labels are HTML.
+        lower_is_better: True to swap the colors, for metrics such as error rates.
     """
     ends = [(result.low, result.difference, result.high) for result in differences.values()]
     low, high = min(0.0, *map(min, ends)), max(0.0, *map(max, ends))
@@ -227,7 +226,7 @@ def _signed(value: float, digits: str = ".2f") -> str:
 
 
 def breakdown_html(name: str, breakdown: Breakdown) -> str:
-    """Return a collapsed table of scores, with a row for each error type or level."""
+    """Return a collapsed table of scores, with a row for each error type or proficiency level."""
     systems = list(dict.fromkeys(system for row in breakdown.values() for system in row))
     rows = [
         [escape(part), *(_score(row.get(system), is_best=False) for system in systems)]
@@ -238,9 +237,9 @@ def breakdown_html(name: str, breakdown: Breakdown) -> str:
 
 
 def table_html(label: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML cells, which scrolls in a narrow window. Screen readers read `label`.
+    """Return a table of HTML cells that scrolls in narrow windows. Screen readers read `label`.
 
-    The first cell of each row is the content of the row heading. The other cells are `td` elements.
+    The first cell of each row is the content of its heading. The other cells are `td` elements.
     """
     first, *columns = header
     corner = f'<th scope="col">{first}</th>' if first else "<td></td>"
@@ -262,11 +261,11 @@ ORDERS = {
 }
 UNLIKE = {"unlike": "largest word difference"}
 MAX_ALWAYS_SHOWN = 2
-"""Maximum number of systems for which the page has no checkboxes to hide systems."""
+"""With more systems, the page has checkboxes that hide systems."""
 
 
 def sentences_html(sentences: Sentences) -> str:
-    """Return the section with the filter form and the elements that the script fills."""
+    """Return the section with the filter form, and with the elements that the script fills."""
     against = _sides("nothing", sentences)
     fields = [
         *_texts(sentences),
@@ -324,7 +323,7 @@ def _orders(sentences: Sentences) -> list[str]:
 
 
 def _hidden_systems(sentences: Sentences) -> list[str]:
-    """Return checkboxes that hide systems, or [] for up to `MAX_ALWAYS_SHOWN` systems."""
+    """Return checkboxes that hide systems, or [] for `MAX_ALWAYS_SHOWN` or fewer systems."""
     if len(sentences.systems) <= MAX_ALWAYS_SHOWN:
         return []
     boxes = "".join(
@@ -340,7 +339,7 @@ def _hidden_systems(sentences: Sentences) -> list[str]:
 
 
 def _note(sentences: Sentences) -> str:
-    """Return a note about sentence scores and seeds, or "" if there are neither."""
+    """Return a note about sentence scores and seeds, or "" if there is nothing to explain."""
     notes = []
     if sentences.scores is not None:
         notes.append(
@@ -376,7 +375,7 @@ MEDIA_TYPES = {
 }
 SCRIPTS = ("tables.js", "changes.js", "sentences.js")
 MAX_ANALYSIS_CHARS = 20_000
-"""Maximum number of characters of an analysis that are shown. The rest is omitted."""
+"""Maximum number of characters to show of an analysis. The rest is omitted."""
 
 
 def report_sections(files: ReportFiles, sentences: Sentences | None) -> list[str]:
@@ -396,8 +395,8 @@ def page_html(
 ) -> str:
     r"""Return a page of HTML sections, with styles, scripts and figures embedded.
 
-    Empty sections are omitted. `sentences` are the data of the section with the sentences. A byte
-    of a file name that is not UTF-8, such as E9, becomes the text ``\udce9``.
+    Empty sections are omitted. `sentences` is the data for the sentence browser. A byte of a file
+    name that is not UTF-8, such as E9, becomes the text ``\udce9``.
     """
     data = json_text(sentences and sentences.content(), indent=None)
     skip = '<a class="skip" href="#sentences">Skip to sentences</a>' if sentences else ""

@@ -1,4 +1,4 @@
-"""Collect and parse score files of recipes and of `fairseq-ssl score`."""
+"""Collect and parse the score files that recipes and `fairseq-ssl score` write."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from fairseq_ssl.metrics.gleu import OF_SINGLE
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
-"""Pattern of metric names for which lower values are better."""
+"""Pattern for names of metrics for which lower is better."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
-"""Pattern of the names of values for which neither higher nor lower is better."""
+"""Pattern for names of values without a better direction."""
 DIGITS = re.compile(r"\d+")
 BOOTSTRAP = ("resamples:", "seed:")
-"""Parameters of a comparison with a baseline in signatures. They do not change the scores."""
+"""Signature parameters of a comparison with a baseline. They do not change the scores."""
 AGAINST = "against the baseline"
-"""Key of a comparison with a baseline in score files."""
+"""Key of baseline comparisons in score files."""
 LARGEST = 1e100
-"""Limit of absolute values in score files, so that standard deviations are finite."""
+"""Limit for absolute values in score files. It keeps standard deviations finite."""
 BREAKDOWNS = {
     "operations": "operation",
     "types": "type",
@@ -34,7 +34,7 @@ BREAKDOWNS = {
     "levels": "level",
     "shares": "share",
 }
-"""Keys of breakdowns in score files, and their names on the page."""
+"""Names on the page for the keys of breakdowns in score files."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ReportedScore:
     """One value for each seed."""
     signature: str
     seed: str = ""
-    """Seed in the name of the score file's folder, such as 1 for tagged.1."""
+    """Seed in the folder name of the score file, such as 1 for tagged.1."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class ScoreComparison:
 
     title: str
     differences: dict[str, BootstrapResult]
-    """Difference to the baseline, by system."""
+    """Difference from the baseline, by system."""
     lower_is_better: bool = False
 
 
 Breakdown = dict[str, dict[str, SeedRange]]
-"""Scores by row, such as a proficiency level or an error type, and then by system."""
+"""Scores by row, such as a proficiency level or an error type, then by system."""
 
 
 def metric_direction(metric: str) -> int:
@@ -73,12 +73,12 @@ def metric_direction(metric: str) -> int:
 
 
 def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedScore]:
-    """Yield the scores of a score file. Other JSON yields nothing.
+    """Yield the scores in a score file. Other JSON content yields nothing.
 
     Args:
-        content: JSON of sacreBLEU, `fairseq-ssl score` or `fairseq-ssl classify score`.
+        content: JSON from sacreBLEU, `fairseq-ssl score` or `fairseq-ssl classify score`.
         test_set: name of the test set.
-        system: name of the system if the file does not name it.
+        system: system name if the file contains none.
     """
     if isinstance(content, list):
         for part in content:
@@ -93,7 +93,7 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    """Yield the system, the metric and the values of all seeds for each score in a file."""
+    """Yield the system, metric and seed values of each score in a file."""
     if isinstance(content.get("system"), str):
         system = content["system"]
     if isinstance(content.get("systems"), dict):
@@ -110,7 +110,7 @@ def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tu
 
 
 def parse_comparisons(content: Any, name: str) -> Iterator[ScoreComparison]:
-    """Yield the comparisons of systems with a baseline in a score file named `name`."""
+    """Yield the baseline comparisons in a score file named `name`."""
     if not isinstance(content, dict):
         return
     differences = _parse_differences(content.get(AGAINST))
@@ -140,13 +140,13 @@ def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]
 
 
 def metric_name(metric: str, signature: str) -> str:
-    """Return the name of a metric, with its method if needed, such as `errant F_0.5`."""
+    """Return a metric's name. The method is prepended if needed, as in `errant F_0.5`."""
     method = signature.partition("|")[0].removeprefix("classify-score")
     metric = metric.replace("_", " ") if metric.islower() else metric
     if not method or ":" in method or " " in method:
         return metric
     if any(method.lower() in name for name in (metric.lower(), DIGITS.sub("", metric.lower()))):
-        return metric  # compared without digits, since the method chrf++ has the score chrF2++
+        return metric  # compared without digits, since the score of the method chrf++ is chrF2++
     return f"{method} {metric}"
 
 
@@ -160,7 +160,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _seed_ranges(columns: Any) -> dict[str, SeedRange]:
-    """Parse the scores of several seeds by column, written by `score` or `classify score`."""
+    """Parse seed scores by column, as `score` and `classify score` write them."""
     ranges = {}
     for name, content in _items(columns):
         seeds = _items(content) and content.get("seeds", content.get("values"))
@@ -184,19 +184,19 @@ def _parse_differences(content: Any) -> dict[str, BootstrapResult]:
 
 
 SEED_PATTERN = re.compile(r"(?P<system>.+)(?<!\D0)\.(?P<seed>\d[\d+]*)")
-"""Pattern of a system and a seed, but not of a decimal number below 1, such as noise0.1."""
+"""Pattern for SYSTEM.SEED. It does not match decimals below 1, as in noise0.1."""
 OUTPUT, FIGURES = ".txt", (".png", ".svg", ".jpg", ".jpeg")
 
 
 @dataclass
 class ReportFiles:
-    """Outputs, scores, figures and analyses of one or more folders."""
+    """Outputs, scores, figures and analyses in one or more folders."""
 
     scores: list[ReportedScore] = field(default_factory=list)
     outputs: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
     """Outputs by system and test set, one file for each seed."""
     analyses: dict[str, Any] = field(default_factory=dict)
-    """Content of other JSON files, by name."""
+    """Contents of other JSON files, by name."""
     figures: dict[str, Path] = field(default_factory=dict)
     """Figure files by name."""
     left_out: list[Path] = field(default_factory=list)
@@ -205,7 +205,7 @@ class ReportFiles:
     """Links to files outside the folder. They are skipped, since the page may be published."""
     comparisons: list[ScoreComparison] = field(default_factory=list)
     breakdowns: dict[str, Breakdown] = field(default_factory=dict)
-    """Breakdowns of scores, such as by error type or by level, by name."""
+    """Breakdowns of scores by name. A breakdown is by error type or by level, for example."""
 
     def names(self) -> set[str]:
         """Return the names of all systems."""
@@ -226,17 +226,17 @@ class ReportFiles:
 
 
 def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
-    """Collect the files of folders, sorted by name.
+    """Collect the files in folders, sorted by name.
 
-    | file of a folder | content |
+    | file in a folder | content |
     | --- | --- |
     | `SYSTEM.SEED/SET.txt` | output of a system for a test set |
     | `SYSTEM.SEED/SET.METRIC.json` | scores of this output |
-    | `SET.METRIC.json` | scores of several systems, by `fairseq-ssl score` |
+    | `SET.METRIC.json` | scores of several systems, from `fairseq-ssl score` |
 
-    `.SEED` and `.METRIC` are optional. Figures and other JSON files are in the same places. If
-    several folders have a system, a comparison or a breakdown of scores of the same name, it is
-    prefixed with the name of the folder.
+    `.SEED` and `.METRIC` are optional. Figures and other JSON files are next to the outputs and
+    scores. If several folders contain a system, a comparison or a breakdown with the same name, the
+    folder name is prepended.
     """
     folders = path_list(folders)
     by_folder = [_collect_folder(folder) for folder in folders]
@@ -268,9 +268,9 @@ def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
 
 
 def _folder_names(folders: Sequence[Path]) -> list[str]:
-    """Return the name of each folder, with as many parents as make the names different."""
+    """Return folder names, with as many parent folders as are needed to make them distinct."""
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UsageError("A folder is passed twice. Expected different folders.")
+        raise UsageError("A folder is passed twice. Expected distinct folders.")
     paths = list(map(_absolute, folders))
     size = 1
     while len({path.parts[-size:] for path in paths}) < len(paths):
@@ -279,12 +279,12 @@ def _folder_names(folders: Sequence[Path]) -> list[str]:
 
 
 def _absolute(path: Path) -> Path:
-    """Return an absolute path in which links keep their names."""
+    """Return an absolute path without resolving links."""
     return Path(os.path.normpath(path.absolute()))
 
 
 def parse_run_name(folder: Path) -> tuple[str, str]:
-    """Split the name of a folder, such as tagged.1, into system and seed."""
+    """Split a folder name, such as tagged.1, into system and seed."""
     name = _absolute(folder).name
     parts = SEED_PATTERN.fullmatch(name)
     return (name, "") if parts is None else (parts["system"], parts["seed"])
@@ -294,8 +294,8 @@ def _collect_folder(folder: Path) -> ReportFiles:
     files = ReportFiles()
     if not folder.is_dir():
         raise DataError(
-            f"{folder} is not a folder. Expected a folder with outputs or scores. Pass the output "
-            "file of a system with the name of the system."
+            f"{folder} is not a folder. Expected a folder with outputs or scores. To pass an "
+            "output file, add the name of its system."
         )
     root = folder.resolve()
     paths: list[Path] = []
@@ -324,14 +324,14 @@ def _collect_folder(folder: Path) -> ReportFiles:
 
 
 def _test_set(name: str, test_sets: Collection[str]) -> str:
-    """Return the longest test set at the start of a file name, by default the first part."""
+    """Return the longest test set that a file name starts with (default: its first part)."""
     parts = name.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     return next((name for name in names if name in test_sets), parts[0])
 
 
 def _read_json(files: ReportFiles, path: Path, name: Path, test_set: str) -> list[ReportedScore]:
-    """Return the scores of a file. Add its comparisons and breakdowns, or its content."""
+    """Return the scores in a file. Add its comparisons and breakdowns, or else its content."""
     content = read_json(path)
     system, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
@@ -344,14 +344,14 @@ def _read_json(files: ReportFiles, path: Path, name: Path, test_set: str) -> lis
 
 
 def _check_scores(located: Iterable[tuple[ReportedScore, Path]]) -> None:
-    """Raise DataError if two files have different scores of a seed by one metric."""
+    """Raise DataError if two files give different scores for the same seed and metric."""
     known: dict[tuple[ReportedScore, int], tuple[tuple[float, ...], Path]] = {}
     for score, path in located:
         key = replace(score, values=()), len(score.values)
         values, other = known.setdefault(key, (score.values, path))
         if values != score.values:
             raise DataError(
-                f"{other} and {path} have different scores of {score.system} for the test set "
-                f"{score.test_set}. Expected the names SYSTEM.SEED/SET.METRIC.json, with a "
-                "different system, seed or test set."
+                f"{other} and {path} contain different scores of {score.system} on the test set "
+                f"{score.test_set}. Expected files named SYSTEM.SEED/SET.METRIC.json that differ "
+                "in the system, the seed or the test set."
             )

@@ -1,4 +1,4 @@
-"""Sentences of all systems, with gold errors and the systems that corrected them."""
+"""Sentences of all systems, gold errors, and the systems that corrected them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fairseq_ssl.text.m2 import NOT_CORRECTED, EditApplier, M2Sentence, main_typ
 
 @dataclass(frozen=True)
 class GoldError:
-    """An error in the gold annotation, its correction, and the systems that corrected it."""
+    """A gold error, its correction, and the systems that corrected it."""
 
     type: str
     words: str
@@ -29,13 +29,13 @@ class GoldError:
 def gold_errors(
     gold: Sequence[M2Sentence], outputs: Sequence[Sequence[str]]
 ) -> list[list[GoldError]]:
-    """Return the errors of each sentence. Equal edits of several annotators are listed once.
+    """Return the errors in each sentence. Equal edits from several annotators are listed once.
 
-    A system has corrected an error if MaxMatch extracts the gold edit from its output.
+    An error counts as corrected if MaxMatch extracts the gold edit from the system output.
 
     Args:
         gold: sentences of an M2 file.
-        outputs: lines of each system.
+        outputs: output lines of each system.
     """
     return [
         _sentence_errors(sentence, [lines[index] for lines in outputs])
@@ -62,20 +62,20 @@ def _sentence_errors(sentence: M2Sentence, outputs: Sequence[str]) -> list[GoldE
 def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
     """Return the corrected text of each annotator.
 
-    If some annotators skipped sentences, only the text of the first annotator is returned. Return
-    an empty list if edits overlap.
+    If an annotator skipped sentences, only the text of the first annotator is returned. If edits
+    overlap, the list is empty.
     """
     annotators = sorted({number for sentence in gold for number in sentence.annotators})
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
         annotators = annotators[:1]
     try:
         return [list(map(EditApplier(name, number), gold)) for number in annotators]
-    except DataError:  # edits overlap; scores do not need to apply them
+    except DataError:  # overlapping edits cannot be applied, but can be scored
         return []
 
 
 def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[str]) -> Breakdown:
-    """Return the percentage of the errors of each type that each system corrected."""
+    """Return the percentage of errors of each type that each system corrected."""
     all_errors = [error for line_errors in errors for error in line_errors]
     by_type: dict[str, list[GoldError]] = {}
     for error in all_errors:
@@ -101,13 +101,13 @@ class Sentences:
 
     systems: list[str]
     outputs: list[list[str]]
-    """Lines of each system."""
+    """Output lines of each system."""
     source: list[str] | None = None
     references: list[list[str]] = field(default_factory=list)
     errors: list[list[GoldError]] | None = None
-    """Gold errors of each sentence, None without an M2 file."""
+    """Gold errors in each sentence, or None without an M2 file."""
     scores: list[list[float]] | None = None
-    """Scores of the sentences of each system, None without a metric."""
+    """Sentence scores of each system, or None without a metric."""
     metric: str = ""
     """Name of the metric of `scores`, or "" without a metric."""
     has_seeds: bool = False
@@ -130,8 +130,8 @@ class Sentences:
         for name, lines in parts:
             if len(lines) != expected:
                 raise DataError(
-                    f"{names[0]} has {expected} lines but {name} has {len(lines)}. All sides must "
-                    "have the same sentences. Set `test_set` to choose different outputs."
+                    f"{names[0]} has {expected} lines but {name} has {len(lines)}. All files must "
+                    "contain the same sentences. Set `test_set` to choose different outputs."
                 )
 
     def sides(self) -> list[str]:
@@ -143,7 +143,7 @@ class Sentences:
     def against(self) -> str:
         """Return the side against which changes are marked by default.
 
-        It is the source for corrections, and otherwise the first reference or the first system.
+        It is the source for corrections, otherwise the first reference or the first system.
         """
         if self.source is not None and (self.errors is not None or self._is_corrected()):
             return SOURCE
@@ -152,12 +152,12 @@ class Sentences:
         return self.systems[0]
 
     def types(self, category: Callable[[str], str] = str) -> Counter[str]:
-        """Return the number of sentences with errors of each type, or category of types."""
+        """Count the sentences that contain errors of each type or type category."""
         kinds = ({category(error.type) for error in errors} for errors in self.errors or ())
         return Counter(kind for sentence in kinds for kind in sentence)
 
     def _is_corrected(self) -> bool:
-        """Return True if the first output shares most words with the source, as corrections do."""
+        """Return True if the first output shares most words with the source, like corrections."""
         assert self.source is not None
         shared = total = 0
         for source, output in zip(self.source[:200], self.outputs[0][:200], strict=True):

@@ -1,4 +1,4 @@
-"""Re-ranking of n-best lists with weighted scores, and post-ensembles of systems.
+"""Rerank n-best lists with weighted scores, and select outputs of several systems (post-ensemble).
 
 Example:
     >>> from fairseq_ssl import rerank

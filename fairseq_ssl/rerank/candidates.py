@@ -1,4 +1,4 @@
-"""Scores and metric counts of n-best candidates as arrays, and the best candidates for weights."""
+"""Scores and metric counts of n-best candidates as arrays, and selection of the best candidates."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 SCORE_UNITS = 10**6
 """Integer that represents a weight of 1."""
 SCORE_BITS = 52
-"""Max bits of a weighted sum, one less than a double has, so that differences are exact."""
+"""Maximum number of bits in a weighted sum, one less than in the significand of a double, so that
+differences are exact."""
 
 MIN_SCORE = 1000
-"""Min rounded value of the median score of a feature. Smaller scores lose too much precision."""
+"""Minimum of the median score of a feature after scaling. Smaller scores lose too much precision
+when they are rounded."""
 
 Weights = NDArray[np.int64]
 """Weights in units of 1 / SCORE_UNITS, [features]."""
@@ -28,14 +30,14 @@ IntegerArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Scores of the candidates of all sentences, rounded to integers and stored as doubles."""
+    """Candidate scores of all sentences, rounded to integers and stored as doubles."""
 
     names: tuple[str, ...]
     """Names of the features."""
     scores: IntegerArray
-    """Scores [sentences, candidates, features]. Lists are padded with their first candidate."""
+    """Scores, padded with the first candidate of each list, [sentences, candidates, features]."""
     sizes: NDArray[np.intp]
-    """Number of candidates of each sentence."""
+    """Number of candidates of each sentence, [sentences]."""
 
     @classmethod
     def of(
@@ -44,16 +46,16 @@ class Candidates:
         names: Sequence[str] | None = None,
         file: str = "the list",
     ) -> Candidates:
-        """Collect the scores, scaled and rounded. Raise DataError if a score is missing.
+        """Collect, scale and round the scores. Raise DataError if a score is missing.
 
         Args:
-            lists: scores of the candidates of each sentence, one or more candidates
+            lists: for each sentence, the scores of its candidates, one or more candidates
             names: names of the features (default: all scores of the first candidate)
             file: name of the list in messages
         """
         features = tuple(lists[0][0] if names is None else names)
         if not features:
-            raise DataError(f"{file}:1 has no score. Expected one or more.")
+            raise DataError(f"{file}:1 contains no scores. Expected one or more per candidate.")
         block = score_block(lists, features, file, 1)
         sizes = np.array(list(map(len, lists)), np.intp)
         return cls(features, _round_scores(block, features, file), sizes)
@@ -63,7 +65,7 @@ class Candidates:
         return replace(self, scores=self.scores[rows], sizes=self.sizes[rows])
 
     def only(self, names: Sequence[str]) -> Candidates:
-        """Return a copy with only the features `names`, in this order."""
+        """Return a copy with only the features in `names`, in this order."""
         columns = [self.names.index(name) for name in names]
         return replace(self, names=tuple(names), scores=self.scores[:, :, columns])
 
@@ -71,7 +73,7 @@ class Candidates:
 def score_block(
     lists: Sequence[Sequence[Mapping[str, float]]], names: Sequence[str], file: str, first: int
 ) -> NDArray[np.float64]:
-    """Return the scores [sentences, candidates, features], as in `Candidates`, without rounding."""
+    """Return the unrounded scores, padded as in `Candidates`, [sentences, candidates, features]."""
     block = np.zeros((len(lists), max(map(len, lists)), len(names)))
     line = first
     for number, candidates in enumerate(lists):
@@ -88,7 +90,7 @@ def score_block(
 def whole_weights(weights: Mapping[str, float]) -> Weights:
     """Convert weights to integers from 0 to SCORE_UNITS. At least one weight must be above 0.
 
-    The weights are divided by a power of ten, because it keeps the ties of decimal weights.
+    The weights are divided by a power of ten, which preserves ties between decimal weights.
     """
     values = np.array(list(weights.values()), np.float64)
     digits = min(math.ceil(math.log10(values.max())), sys.float_info.max_10_exp)
@@ -113,9 +115,9 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
 
 
 def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
-    """Scale all scores by one power of ten and round them, so that weighted sums are exact.
+    """Scale all scores by the same power of ten and round them, so that weighted sums are exact.
 
-    Raise DataError if the usual scores of a feature are too small for the scale of the largest.
+    Raise DataError if the median score of a feature is too small relative to the largest score.
     """
     sizes = np.abs(block)
     sides = sizes.max((0, 1))
@@ -134,17 +136,17 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
         if 0 < median * scale < MIN_SCORE:
             highest = names[int(sides.argmax())]
             raise DataError(
-                f"{file} has scores {name!r} of about {median:.3g} and {highest!r} "
-                f"up to {largest:.3g}. These ranges are too different to add the scores. Scale or "
-                "limit them."
+                f"{file} contains scores {name!r} of about {median:.3g} and {highest!r} "
+                f"up to {largest:.3g}. These ranges are too different for weighted sums. Rescale "
+                "or clip the scores."
             )
     return np.asarray(np.rint(block * scale))
 
 
 def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
-    """Return the index of the best candidate of each sentence. Ties go to the first one.
+    """Return the index of each sentence's best candidate, [sentences].
 
-    The weighted sums are exact.
+    The weighted sums are exact. Ties go to the first candidate.
     """
     indices: NDArray[np.intp] = (candidates.scores @ weights.astype(np.float64)).argmax(1)
     return indices
@@ -157,19 +159,19 @@ def equal_weights(candidates: Candidates) -> Weights:
 
 @dataclass(frozen=True)
 class CandidateStatistics:
-    """Counts of each candidate from which the corpus metric is computed, such as n-gram matches."""
+    """Metric counts of all candidates, such as n-gram matches, to compute corpus scores."""
 
     metric: SumMetric
     counts: SentenceSums
-    """Counts [sentences, candidates, counts], padded in the same way as `Candidates.scores`."""
+    """Counts, [sentences, candidates, counts], padded in the same way as `Candidates.scores`."""
 
     @classmethod
     def of(cls, metric: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
         """Compute the sufficient statistics of all candidates.
 
         Args:
-            metric: corpus metric that sums statistics of sentences
-            lists: texts of the candidates of each sentence
+            metric: corpus metric that is computed from summed sentence counts
+            lists: for each sentence, the texts of its candidates
             references: one list of references per annotator
         """
         size = max(map(len, lists))
@@ -179,13 +181,13 @@ class CandidateStatistics:
     def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
         """Return the counts of one candidate per sentence, [sentences, counts].
 
-        `choices` has the index of the candidate of each sentence.
+        `choices` contains the index of a candidate for each sentence.
         """
         rows: SentenceSums = self.counts[np.arange(len(choices)), choices]
         return rows
 
     def score(self, choices: NDArray[np.intp]) -> float:
-        """Return the corpus score of one candidate per sentence, computed by sacreBLEU."""
+        """Return the corpus score of one candidate per sentence, computed with sacreBLEU."""
         return self.metric.exact(self.chosen(choices).sum(0))
 
     def subset(self, rows: NDArray[np.intp]) -> CandidateStatistics:

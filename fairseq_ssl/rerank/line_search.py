@@ -1,11 +1,12 @@
-"""Minimum error rate training (MERT): exact line search of weights (Och, 2003).
+"""Minimum error rate training (MERT): exact line search for weights (Och, 2003).
 
 Along a line in weight space, the weighted sum of each candidate is linear, and the best candidates
 of a sentence form an upper envelope. The points where the best candidate of any sentence changes
 divide the line into intervals, and the metric is computed once per interval.
 
-Only the direction of a weight vector matters. A line is therefore represented by two end points at
-which a weight is zero, and no point between them has a negative weight.
+Only the direction of a weight vector matters. A line through a point is therefore represented by
+two end points: the direction of the line, and the point in the opposite direction at which a weight
+becomes 0. No point between them has a negative weight.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from fairseq_ssl.rerank.candidates import (
 )
 
 MIN_INTERVAL = 4 / SCORE_UNITS
-"""Min length of an interval that can be selected, because weights have six decimals."""
+"""Minimum length of an interval that can be selected, because weights have six decimals."""
 RESTARTS = 20
 RANDOM_LINES = 8
 """Number of random directions per round, in addition to one direction per feature."""
 MIN_GAIN = 1e-9
-"""Max score difference, in percentage points, that does not count as an improvement."""
+"""Maximum score difference in percentage points that does not count as an improvement."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +45,18 @@ class LineSearchResult:
     value: float
 
     def better(self, other: LineSearchResult) -> LineSearchResult:
-        """Return the result with the higher value, or this result if both are equal."""
+        """Return the result with the higher value, or this result if the values are equal."""
         return other if other.value > self.value + MIN_GAIN else self
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals of a line in which the best candidates do not change."""
+    """Intervals of a line, in each of which the best candidates do not change."""
 
     ends: IntegerArray
-    """Bounds of the intervals, from 0 to 1, [intervals + 1]."""
+    """Interval bounds, from 0 to 1, [intervals + 1]."""
     sums: SentenceSums
-    """Summed counts of the best candidates, [intervals, counts]."""
+    """Summed metric counts of the best candidates, [intervals, counts]."""
 
 
 def line_search(
@@ -67,15 +68,16 @@ def line_search(
 ) -> LineSearchResult:
     """Return the best weights of several line searches.
 
-    The searches start from equal weights, each feature alone, and random points. The
+    The searches start from equal weights, from each feature alone, and from random points. The
     result is at least as good as every start, but can be a local maximum. If scores are small
-    integers, a grid point can be better, because candidates tie at points, not in intervals.
+    integers, grid search can find better weights, because line search does not evaluate single
+    points at which candidates tie.
 
     Args:
         candidates: scores of all candidates
         statistics: metric counts of all candidates
         restarts: number of random starts, 0 or more
-        seed: random seed of points and directions
+        seed: random seed for points and directions
         done: called with 1 after each start except the first
     """
     features = len(candidates.names)
@@ -102,7 +104,7 @@ class LineSearch:
     draw: np.random.Generator
 
     def evaluate(self, weights: Weights) -> LineSearchResult:
-        """Return the weights with the score of the candidates that they select."""
+        """Return the weights, and the score of the candidates that they select."""
         sums = self.statistics.chosen(choices(self.candidates, weights)).sum(0)
         return LineSearchResult(weights, float(self.statistics.metric.values(sums)))
 
@@ -122,7 +124,7 @@ class LineSearch:
             here = best
 
     def along(self, begin: Weights, end: Weights) -> LineSearchResult:
-        """Return the midpoint of the best interval between two points, with its score."""
+        """Return the midpoint of the best interval between two points, and its score."""
         parts = intervals(self.candidates, self.statistics, begin, end)
         values = self.statistics.metric.values(parts.sums)
         values = np.where(np.diff(parts.ends) > MIN_INTERVAL, values, -1.0)
@@ -131,7 +133,7 @@ class LineSearch:
         return self.evaluate(_scale((1 - middle) * begin + middle * end))
 
     def _lines(self, weights: Weights) -> list[tuple[Weights, Weights]]:
-        """Return the end points of lines through a point: one per feature, and random lines."""
+        """Return the end points of lines through a point: a line per feature, and random lines."""
         features = len(weights)
         if features == 1:
             return []
@@ -165,10 +167,10 @@ def intervals(
 def _next_choices(
     at_begin: IntegerArray, slopes: IntegerArray, chosen: NDArray[np.intp]
 ) -> tuple[IntegerArray, NDArray[np.intp]]:
-    """Return the point where each best candidate is overtaken, and the candidate that follows.
+    """Return the position where each best candidate is overtaken, and the candidate that follows.
 
-    The point is infinity if no candidate overtakes. If several candidates overtake at one point,
-    the steepest one follows after intervals of length 0.
+    The position is infinity if no candidate overtakes. If several candidates overtake at the same
+    position, intervals of length 0 follow until the steepest candidate is the best.
     """
     rows = np.arange(len(chosen))
     steeper = slopes - slopes[rows, chosen][:, None]
@@ -179,14 +181,14 @@ def _next_choices(
 
 
 def _extend(weights: Weights, end: Weights) -> Weights:
-    """Extend the line from `end` through a point, up to the point where a weight becomes 0."""
+    """Return the point at which the line from `end` through `weights` reaches a weight of 0."""
     positive = end > 0
     fraction = (weights[positive] / end[positive]).min()
     return _scale(np.maximum(weights - fraction * end, 0))
 
 
 def _scale(weights: IntegerArray) -> Weights:
-    """Scale weights to a max of SCORE_UNITS and round. Return zeros if no weight is above 0."""
+    """Scale weights to a maximum of SCORE_UNITS and round. Return zeros if none is positive."""
     largest = weights.max()
     if largest <= 0:
         return np.zeros(len(weights), np.int64)

@@ -1,7 +1,7 @@
-"""N-best lists in the format of Moses: ``0 ||| text ||| name= score ... ||| total``.
+"""N-best lists in Moses format: ``0 ||| text ||| name= score ... ||| total``.
 
-A fifth field, which Moses ignores, can name the lists that contain the candidate, for example
-``from= l2r r2l``.
+An optional fifth field, which Moses ignores, names the lists that contain the candidate, for
+example ``from= l2r r2l``.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class Candidate:
     text: str
     scores: dict[str, float] = field(default_factory=dict)
     total: float = 0.0
-    """Weighted sum of the scores; 0 if there are no weights."""
+    """Weighted sum of the scores. It is 0 if there are no weights."""
     sources: tuple[str, ...] = ()
     """Names of the lists that contain the candidate."""
 
 
 @dataclass(frozen=True)
 class SentenceCandidates:
-    """The candidates of one sentence, in the order of the list."""
+    """The candidates for one sentence, in list order."""
 
     index: int
     candidates: list[Candidate]
@@ -47,7 +47,7 @@ class SentenceCandidates:
 
 @dataclass(frozen=True)
 class NBest:
-    """An n-best list with the candidates of all sentences, from index 0.
+    """An n-best list, with one or more candidates for each sentence. Sentence indices start at 0.
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -70,14 +70,14 @@ class NBest:
         rewrite: LineRewriter = str,
         right_to_left: bool = False,
     ) -> NBest:
-        """Parse lines in the format of Moses or of fairseq-generate.
+        """Parse the lines of a list in Moses format or of fairseq-generate output.
 
         Args:
             lines: lines of the list
             name: name of the list in messages
-            score: name for the score of fairseq-generate
-            rewrite: function from tokens of fairseq-generate to text
-            right_to_left: reverse the tokens of fairseq-generate
+            score: name for the score in fairseq-generate output
+            rewrite: function that converts the tokens in fairseq-generate output to text
+            right_to_left: reverse the tokens in fairseq-generate output
         """
         texts = checked_lines(lines, name)
         groups = parse_list(texts, name, score, rewrite, right_to_left)
@@ -85,21 +85,21 @@ class NBest:
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> NBest:
-        """Read a list from a file, compressed by suffix.
+        """Read a list from a file, decompressed according to its suffix.
 
-        The options are keyword arguments of `parse`, except `name`.
+        The options are the keyword arguments of `parse`, except `name`.
         """
         return cls.parse(read_lines(path), str(as_path(path)), **options)
 
     @property
     def features(self) -> list[str]:
-        """Names of the scores that all candidates have."""
+        """Names of the scores that every candidate has."""
         scores = [candidate.scores for group in self.sentences for candidate in group.candidates]
         names = dict.fromkeys(chain.from_iterable(scores))
         return [name for name in names if all(name in row for row in scores)]
 
     def lines(self) -> Iterator[str]:
-        """Yield the lines of the list in the format of Moses."""
+        """Yield the lines of the list in Moses format."""
         yield from format_nbest(self.sentences)
 
 
@@ -108,16 +108,16 @@ def check_indices(groups: Iterable[SentenceCandidates], name: str) -> Iterator[S
     for index, group in enumerate(groups):
         if group.index != index:
             raise DataError(
-                f"{name} has sentence {group.index}. Expected sentence {index}. Every sentence "
-                "needs a candidate, and the first sentence is 0."
+                f"{name} contains sentence {group.index} where sentence {index} was expected. "
+                "Sentences are numbered from 0, and each sentence needs a candidate."
             )
         yield group
 
 
 def merge(lists: Mapping[str, NBest]) -> NBest:
-    r"""Merge n-best lists of the same sentences, without duplicates.
+    r"""Merge n-best lists for the same sentences, without duplicates.
 
-    Candidates with the same text get the scores of all lists.
+    Candidates with the same text get the scores from all lists.
 
     Args:
         lists: n-best lists by name
@@ -136,17 +136,17 @@ def merge(lists: Mapping[str, NBest]) -> NBest:
 
 @dataclass
 class MergedLines:
-    """Iterator over the lines of merged n-best lists, for lists that do not fit into memory."""
+    """Iterable over the lines of merged n-best lists, for lists that do not fit into memory."""
 
     lists: Mapping[str, Iterable[SentenceCandidates]]
     """Sentences of each list, by the name of the list."""
     sentences: int = 0
-    """Number of sentences so far."""
+    """Number of sentences iterated so far."""
     candidates: int = 0
-    """Number of merged candidates so far."""
+    """Number of merged candidates iterated so far."""
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the lines in the format of Moses."""
+        """Yield the lines in Moses format."""
         for group in merge_sentences(self.lists):
             self.sentences += 1
             self.candidates += len(group.candidates)
@@ -154,9 +154,10 @@ class MergedLines:
 
 
 def parse_nbest(lines: Iterable[str], name: str) -> Iterator[SentenceCandidates]:
-    """Yield the sentences of a list in the format of Moses.
+    """Yield the sentences of a list in Moses format.
 
-    Indices must increase. A score with several values becomes several scores: NAME_0, NAME_1.
+    Sentence indices must increase. A score with several values becomes several scores: NAME_0,
+    NAME_1.
 
     Args:
         lines: lines of the list
@@ -170,8 +171,8 @@ def parse_nbest(lines: Iterable[str], name: str) -> Iterator[SentenceCandidates]
                 yield group
                 if index < group.index:
                     raise DataError(
-                        f"{name}:{number} has sentence {index} after {group.index}. Sort the list "
-                        "by its first field."
+                        f"{name}:{number} contains sentence {index} after sentence {group.index}. "
+                        "Sort the list by its first field."
                     )
             group = SentenceCandidates(index, [])
         group.candidates.append(candidate)
@@ -184,7 +185,7 @@ _EXAMPLE = "0 ||| text ||| name= -1.5 ||| -1.5"
 
 
 def parse_candidate(line: str, where: str) -> tuple[int, Candidate]:
-    """Parse a line in the format of Moses into the sentence index and the candidate."""
+    """Parse a line in Moses format. Return the sentence index and the candidate."""
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
     index = parse_integer(fields[0])
     if not 3 <= len(fields) <= 6 or index is None:
@@ -202,16 +203,21 @@ def _parse_scores(words: str, where: str) -> dict[str, float]:
         if word.endswith("=") and len(word) > 1:
             name = word[:-1]
             if name in values_of:
-                raise DataError(f"{where} has the score {name!r} twice. Names must be different.")
+                raise DataError(
+                    f"{where} contains the score {name!r} twice. Names must be different."
+                )
             values_of[name] = []
         elif name is None:
-            raise DataError(f"{where} has {word!r} before a name. Expected name= score ....")
+            raise DataError(
+                f"{where} contains {word!r} before the first name. Expected scores such as "
+                "name= -1.5."
+            )
         else:
             values_of[name].append(_parse_number(word, f"the score {name!r}", where))
     scores: dict[str, float] = {}
     for name, values in values_of.items():
         if not values:
-            raise DataError(f"{where} has no number after {name}=. Expected one or more.")
+            raise DataError(f"{where} contains no number after {name}=. Expected one or more.")
         names = [name] if len(values) == 1 else [f"{name}_{n}" for n in range(len(values))]
         scores.update(zip(names, values, strict=True))
     return scores
@@ -221,21 +227,21 @@ def _parse_number(word: str, what: str, where: str) -> float:
     try:
         value = float(word)
     except ValueError:
-        raise DataError(f"{where} has {word!r} as {what}. Expected a number.") from None
+        raise DataError(f"{where} contains {word!r} as {what}. Expected a number.") from None
     if not math.isfinite(value):
-        raise DataError(f"{where} has {word} as {what}. Expected a finite number.")
+        raise DataError(f"{where} contains {word} as {what}. Expected a finite number.")
     return value
 
 
 def format_nbest(groups: Iterable[SentenceCandidates]) -> Iterator[str]:
-    """Yield the lines of a list in the format of Moses."""
+    """Yield the lines of a list in Moses format."""
     for group in groups:
         for candidate in group.candidates:
             yield format_candidate(group.index, candidate)
 
 
 def format_candidate(index: int, candidate: Candidate) -> str:
-    """Format a candidate of the sentence `index` as a line of Moses' format."""
+    """Format a candidate of the sentence `index` as a line in Moses format."""
     if SEPARATOR in candidate.text:
         raise DataError(
             f"A candidate of sentence {index} contains {SEPARATOR}, the separator of n-best "
@@ -251,16 +257,16 @@ def format_candidate(index: int, candidate: Candidate) -> str:
 def parse_generated(
     lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences in the output of fairseq-generate with several hypotheses, by index.
+    """Yield the sentences of fairseq-generate output with several hypotheses, sorted by index.
 
-    The score is the hypothesis score of fairseq-generate, converted from base 2 to the natural
-    logarithm. Its normalization by length depends on the options of fairseq-generate.
+    The score is fairseq-generate's hypothesis score, converted from base 2 to the natural
+    logarithm. Its length normalization depends on the options of fairseq-generate.
 
     Args:
-        lines: output of fairseq-generate; only lines with H- are read
+        lines: fairseq-generate output, of which only the lines with H- are read
         name: name of the file in messages
         score: name for the score
-        rewrite: function from tokens to text
+        rewrite: function that converts tokens to text
         right_to_left: reverse the tokens, for models that generate from right to left
     """
     groups: dict[int, list[Candidate]] = {}
@@ -271,8 +277,8 @@ def parse_generated(
         groups.setdefault(index, []).append(Candidate(text, {score: value}, value))
     if not groups:
         raise DataError(
-            f"{name} is not an n-best list. Expected lines such as {_EXAMPLE}, or the output of "
-            "fairseq-generate: H-0, score and tokens, separated by tabs."
+            f"{name} is not an n-best list. Expected lines such as {_EXAMPLE}, or fairseq-generate "
+            "output: H-0, score and tokens, separated by tabs."
         )
     for index in sorted(groups):
         yield SentenceCandidates(index, groups[index])
@@ -281,15 +287,18 @@ def parse_generated(
 def parse_list(
     lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences of a list in the format of Moses or of fairseq-generate."""
+    """Yield the sentences of a list in Moses format or of fairseq-generate output."""
     stream = iter(lines)
     first = next(stream, None)
     if first is None:
-        raise DataError(f"{name} is empty. Expected an n-best list, or fairseq-generate's output.")
+        raise DataError(f"{name} is empty. Expected an n-best list or fairseq-generate output.")
     every = chain([first], stream)
     if re.match(r"\d+ \|\|\|", first):
         if right_to_left:
-            raise UsageError(f"{name} has n-best lists of Moses. Drop `right_to_left`.")
+            raise UsageError(
+                f"{name} is in Moses format, but `right_to_left` only applies to fairseq-generate "
+                "output. Remove it."
+            )
         return parse_nbest(every, name)
     return parse_generated(every, name, score, rewrite, right_to_left)
 
@@ -297,13 +306,13 @@ def parse_list(
 def merge_sentences(
     lists: Mapping[str, Iterable[SentenceCandidates]],
 ) -> Iterator[SentenceCandidates]:
-    """Yield the candidates of each sentence from all lists, without duplicates.
+    """Yield the candidates for each sentence from all lists, without duplicates.
 
-    Candidates with the same text get the scores of all lists. Of duplicates within one list, the
+    Candidates with the same text get the scores from all lists. If a list contains duplicates, the
     first one is kept.
 
     Args:
-        lists: n-best lists of the same sentences, by name
+        lists: n-best lists for the same sentences, by name
     """
     for groups in zip_longest(*lists.values()):
         indices = [None if group is None else group.index for group in groups]
@@ -311,7 +320,7 @@ def merge_sentences(
             lowest = min(index for index in indices if index is not None)
             without = next(n for n, index in zip(lists, indices, strict=True) if index != lowest)
             raise DataError(
-                f"Sentence {lowest} is not in {without}. All lists must have the same sentences."
+                f"Sentence {lowest} is not in {without}. All lists must contain the same sentences."
             )
         united: dict[str, Candidate] = {}
         for name, group in zip(lists, groups, strict=True):

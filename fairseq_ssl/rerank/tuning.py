@@ -1,4 +1,4 @@
-"""Tuning of re-ranking weights on a development set, and analysis of features."""
+"""Tuning of re-ranking weights on a validation set, and analysis of features."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """The metric, the text that it reads, and the scores to weight."""
+    """Options of `tune` and `analyze`: metric, text processing, features and cross-validation."""
 
     metric: str = option(
-        "bleu", "corpus score to maximize, as computed by sacreBLEU", choices=SUM_METRICS
+        "bleu", "corpus score to maximize, computed with sacreBLEU", choices=SUM_METRICS
     )
     tokenize: str = option(
         "13a",
-        "tokenizer of sacreBLEU, such as ja-mecab, zh or none, for bleu",
+        "sacreBLEU tokenizer for bleu, such as ja-mecab, zh or none",
         metavar="NAME",
     )
     subwords: str = subwords_option("none")
     moses: str | None = moses_option()
     features: tuple[str, ...] | None = option(
         None,
-        "scores to weight",
+        "names of the scores to weight",
         usual="all scores that every candidate has",
         parse=lambda words: tuple(words.split(",")),
         metavar="NAME,NAME,...",
     )
     folds: int = option(
         5,
-        "number of folds of cross-validation, which shows the gain on unseen sentences, 2 or more, "
-        "or 0 for none",
+        "number of folds for cross-validation, which estimates the gain on unseen sentences, 2 or "
+        "more, or 0 for no cross-validation",
         metavar="K",
     )
 
@@ -73,14 +73,16 @@ class TuningConfig:
         if self.folds < 0 or self.folds == 1:
             raise UsageError(f"`folds` is {self.folds}. Expected 0, or 2 or more.")
         if self.metric != "bleu" and self.tokenize != "13a":
-            raise UsageError(f"`tokenize` is an option of bleu. The metric is {self.metric}.")
+            raise UsageError(
+                f"`tokenize` is only valid for the metric bleu, but the metric is {self.metric}."
+            )
         if self.features is not None and not self.features:
-            raise UsageError("`features` is empty. Expected at least one name of a score.")
+            raise UsageError("`features` is empty. Expected the name of at least one score.")
 
 
 @dataclass(frozen=True)
 class TuningData:
-    """An n-best list with its scores, and its metric counts against references."""
+    """Scores of an n-best list, and metric counts of its candidates against references."""
 
     candidates: Candidates
     statistics: CandidateStatistics
@@ -102,12 +104,14 @@ class TuningData:
             nbest: n-best list
             references: one text per annotator, one sentence per line
             config: options
-            weights: weights by score name; each name must be a score of the list (default: none)
+            weights: weights by score name, whose names are checked (default: no weights)
         """
         if not isinstance(nbest, NBest):
-            raise TypeError(f"Expected an NBest, not {nbest!r}. NBest.read reads a file.")
+            raise TypeError(
+                f"`nbest` is {nbest!r}. Expected an NBest object, such as the result of NBest.read."
+            )
         if not references:
-            raise UsageError("There are no references. Expected at least one list of references.")
+            raise UsageError("`references` is empty. Expected at least one text.")
         sums = sum_metric(config.metric, config.tokenize)
         rewrite = moses_detokenizer(config.subwords, config.moses)
         names = _shared_features(nbest) if config.features is None else list(config.features)
@@ -123,8 +127,8 @@ class TuningData:
         for label, lines in zip(labels, texts, strict=True):
             if len(lines) != len(nbest.sentences):
                 raise DataError(
-                    f"There are {len(lines)} lines in {label}, but {len(nbest.sentences)} "
-                    f"sentences in {nbest.name}. Expected one reference per sentence."
+                    f"{label} has {len(lines)} lines but {nbest.name} has {len(nbest.sentences)} "
+                    "sentences. Expected one reference per sentence."
                 )
         lists = [[candidate.scores for candidate in group.candidates] for group in nbest.sentences]
         candidates = Candidates.of(lists, list(dict.fromkeys(names)), nbest.name)
@@ -143,7 +147,7 @@ class TuningData:
         return self.statistics.score(np.zeros(len(self.candidates.scores), np.intp))
 
     def parameters(self, search: WeightSearch) -> dict[str, Any]:
-        """Return the data, the search and the metric as parameters of a signature."""
+        """Describe the data, the search and the metric as parameters for a signature."""
         return {
             "list": self.list_name,
             "references": self.reference_names,
@@ -159,7 +163,7 @@ class TuningData:
 def _shared_features(nbest: NBest) -> list[str]:
     """Return the names of the scores that all candidates have, and log the other names.
 
-    If there is no such score, return the names of the scores of the first candidate.
+    If there are none, return the score names of the first candidate.
     """
     scores = [candidate.scores for group in nbest.sentences for candidate in group.candidates]
     shared = nbest.features
@@ -167,14 +171,14 @@ def _shared_features(nbest: NBest) -> list[str]:
         if name not in shared:
             lines = [line for line, row in enumerate(scores, 1) if name not in row]
             logger.warning(
-                f"{name} is not used: {len(lines)} of {len(scores)} candidates lack it, first in "
-                f"line {lines[0]}"
+                f"score {name} is not used: {len(lines)} of {len(scores)} candidates lack it, the "
+                f"first one in line {lines[0]}"
             )
     return shared or list(scores[0])
 
 
 def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
-    """Return the short form of a signature, without the names of files."""
+    """Return the short form of a signature, without file names."""
     files = ("list", "references")
     named = {name: value for name, value in parameters.items() if name not in files}
     return str(Signature(method, named))
@@ -182,11 +186,11 @@ def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """Result of `tune`. Its string is the signature."""
+    """Result of `tune`. As a string, it is the signature."""
 
     weights: dict[str, float]
     scores: dict[str, float]
-    """Scores and gains in percent on the tuning sentences, by name."""
+    """Scores in percent and gains in percentage points on the tuning sentences, by name."""
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
@@ -211,10 +215,12 @@ def tune(
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> TunedWeights:
-    """Find the weights that maximize the corpus score of the best candidates (thesis, eq. 5.2).
+    """Find the weights that maximize the corpus score of the selected candidates.
+
+    See Kiyono (2022), eq. 5.2.
 
     Args:
-        nbest: n-best list of development sentences
+        nbest: n-best list of the validation set
         references: one text per annotator, one sentence per line
         config: options
         search: search method (default: line search with 20 restarts)
@@ -230,8 +236,8 @@ def tune(
     candidates, statistics = data.candidates, data.statistics
     if len(candidates.scores) < folds:
         raise DataError(
-            f"There are {len(candidates.scores)} sentences for {folds} folds. Expected at least "
-            "one sentence per fold. Set `folds` to a smaller number."
+            f"`folds` is {folds}, but the number of sentences is {len(candidates.scores)}. "
+            "Expected at least one sentence per fold. Set `folds` to a smaller number."
         )
     done = progress("rerank tune", "trials")
     weights = search(candidates, statistics, done)
@@ -251,10 +257,10 @@ def tune(
 
 @dataclass(frozen=True)
 class FeatureAnalysis:
-    """Result of `analyze`. Its string is the signature."""
+    """Result of `analyze`. As a string, it is the signature."""
 
     scores: dict[str, float]
-    """Scores in percent of the first, random and best candidates, and of weights, by name."""
+    """Scores in percent of the first, random and oracle candidates, and of weights, by name."""
     weights: dict[str, float]
     features: dict[str, FeatureValue]
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -269,7 +275,7 @@ class FeatureAnalysis:
         }
 
     def table(self) -> Iterator[str]:
-        """Yield the lines of a table with the scores, and each feature's weight and scores."""
+        """Yield the lines of a table with all scores, then weight and scores of each feature."""
         for name, score in self.scores.items():
             yield f"{name}\t{score:.2f}"
         yield from ("", "feature\tweight\talone\twithout\tlost")
@@ -294,14 +300,14 @@ def analyze(
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
-    """Compare weights with oracle choices. Score each feature alone, and all features but this one.
+    """Compare the score of weights with oracle scores, and compute ablation scores of each feature.
 
     Args:
-        nbest: n-best list of development sentences
+        nbest: n-best list of the validation set
         references: one text per annotator, one sentence per line
         weights: weights by score name, 0 or more, such as those of `tune`
         config: options
-        search: search of weights without a score (default: line search with 20 restarts)
+        search: search method for the ablations (default: line search with 20 restarts)
         progress: called with the number of evaluated points and starts
 
     Example:
@@ -316,7 +322,7 @@ def analyze(
     named = dict.fromkeys(candidates.names, 0.0) | check_weights(weights)
     if unknown := [name for name in named if name not in candidates.names]:
         raise UsageError(
-            f"`weights` has weights above 0 for {', '.join(unknown)}, but the features are "
+            f"`weights` contains weights above 0 for {', '.join(unknown)}, but the features are "
             f"{', '.join(candidates.names)}. Expected weights for features only."
         )
     chosen = whole_weights(named)

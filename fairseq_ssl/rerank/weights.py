@@ -1,4 +1,4 @@
-"""Re-ranking weights: reading, searching, cross-validation and application to n-best lists."""
+"""Read, search, cross-validate and apply reranking weights."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from fairseq_ssl.rerank.nbest import (
 )
 
 DIGITS = 12
-"""Number of digits in which sums are compared."""
+"""Number of digits to which weighted sums are compared."""
 BLOCK = 10_000
-"""Number of sentences in memory in `apply_to_lines`."""
+"""Number of sentences that `apply_to_lines` keeps in memory."""
 
 
 def apply(nbest: NBest, weights: Mapping[str, float]) -> list[str]:
-    """Return the candidate of each sentence with the highest weighted sum of scores.
+    """For each sentence, return the candidate with the highest weighted sum of scores.
 
-    Ties go to the first candidate.
+    The first candidate wins a tie.
 
     Args:
         nbest: n-best list
-        weights: weights by score name, 0 or more; other scores are ignored
+        weights: weights by score name, 0 or more; scores without a weight are ignored
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -65,10 +65,10 @@ def apply(nbest: NBest, weights: Mapping[str, float]) -> list[str]:
 def apply_to_lines(
     lines: Iterable[str], weights: Mapping[str, float], name: str, nbest: bool = False
 ) -> Iterator[str]:
-    """Yield the best candidate of each sentence, for lists that do not fit into memory.
+    """Yield the best candidate for each sentence, for lists that do not fit into memory.
 
     Args:
-        lines: lines of an n-best list in the format of Moses
+        lines: lines of an n-best list in Moses format
         weights: weights by score name, 0 or more
         name: name of the list in messages
         nbest: yield the lines of all candidates, best first, with weighted sums as totals
@@ -87,16 +87,16 @@ def apply_to_lines(
 def sort_candidates(
     groups: Sequence[SentenceCandidates], weights: Mapping[str, float], name: str, line: int = 1
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences with sorted candidates, best first, and weighted sums as totals.
+    """Sort the candidates for each sentence, best first. The weighted sums become their totals.
 
-    Candidates with equal sums keep their order. Sums of a sentence are equal if they agree in the
-    first 12 digits of its largest term, so that ties of decimal numbers are found.
+    Candidates with equal sums keep their order. To find ties of decimal numbers, sums are rounded
+    to 12 digits of the sentence's largest weighted score.
 
     Args:
-        groups: sentences of a list
+        groups: sentences with their candidates
         weights: weights by score name
         name: name of the list in messages
-        line: line number of the first candidate in messages
+        line: line number of the first candidate, for messages
     """
     lists = [[candidate.scores for candidate in group.candidates] for group in groups]
     values = np.array(list(weights.values()))
@@ -116,7 +116,7 @@ def sort_candidates(
 
 
 def read_weights(path: str | Path) -> dict[str, float]:
-    """Read the weights from a JSON file with the content of `TunedWeights`."""
+    """Read the weights from a JSON file with the content that `TunedWeights.content` returns."""
     return parse_weights("\n".join(read_lines(path)), str(path))
 
 
@@ -145,48 +145,54 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
         name: name of the weights in messages
     """
     if not weights or not all(0 <= weight < math.inf for weight in weights.values()):
-        raise UsageError(f"{name} has weights {dict(weights)}. Expected numbers of 0 or more.")
+        raise UsageError(
+            f"{name} contains {dict(weights)}. Expected one or more weights, each 0 or more."
+        )
     largest = max(weights.values())
     if largest == 0:
-        raise UsageError(f"{name} has no weight above 0. Expected one or more.")
+        raise UsageError(f"{name} contains no weight above 0. Expected one or more.")
     checked = {score: weight for score, weight in weights.items() if weight}
     for score, whole in zip(checked, whole_weights(checked).tolist(), strict=True):
         if whole == 0:
             raise UsageError(
-                f"{name} has {checked[score]:.6g} for {score!r}, but {largest:.6g} as the largest "
-                "weight. Expected weights that differ by a factor of at most 100,000, or 0."
+                f"In {name}, the weight of {score!r} is {checked[score]:.6g}, but the largest "
+                f"weight is {largest:.6g}. Expected weights that are 0, or differ by a factor of "
+                "at most 100,000."
             )
     return checked
 
 
 DRAWS = 100
-"""Number of random selections of one candidate per sentence, whose scores are averaged."""
+"""Number of random selections whose scores are averaged."""
 MAX_PARTS = 1000
-"""Max number of grid steps between 0 and 1."""
+"""Maximum number of grid steps between 0 and 1."""
 
 ProgressCallback = Callable[[int], object]
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """Search method for weights from 0 to 1 that maximize the corpus score (thesis, eq. 5.2)."""
+    """Search method for weights from 0 to 1 that maximize the corpus score.
+
+    See Kiyono (2022), eq. 5.2.
+    """
 
     method: str = option(
         "mert",
-        "grid: all points of a grid, as in the thesis; mert: exact line search (Och, 2003), which "
-        "takes seconds for any number of features",
+        "search method; grid: evaluate all grid points, as in Kiyono (2022); mert: exact line "
+        "search (Och, 2003), which takes seconds for any number of features",
         choices=("grid", "mert"),
     )
     step: float = option(
         0.1,
-        "step of the grid, 1 / N, such as 0.05, 0.001 to 1; J features have (1/S + 1)^J points, "
-        "1.8 million for 6 features",
+        "grid step, 1/N for an integer N, 0.001 to 1; the grid for J features has (1/S + 1)^J "
+        "points, such as 1.8 million for S = 0.1 and J = 6",
         metavar="S",
     )
     restarts: int = option(RESTARTS, "number of random start points of the line search", low=0)
-    seed: int = option(1, "random seed of the line search and of the folds", low=0)
+    seed: int = option(1, "random seed of the line search and of the cross-validation", low=0)
     executor: Executor = ONE_PROCESS
-    """`Executor` for the grid search."""
+    """Runs the parts of the grid search."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -208,20 +214,20 @@ class WeightSearch:
         statistics: CandidateStatistics,
         done: ProgressCallback = lambda trials: None,
     ) -> Weights:
-        """Return the best weights. `done` is called with the number of points and starts tried."""
+        """Return the best weights. `done` is called with numbers of evaluated points or starts."""
         if self.method == "grid":
             return grid_search(candidates, statistics, self.parts, self.executor, done)[0]
         return line_search(candidates, statistics, self.restarts, self.seed, done).weights
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the method, for a signature."""
+        """Return the search parameters for a signature."""
         if self.method == "grid":
             return {"search": self.method, "step": self.step}
         return {"search": self.method, "restarts": self.restarts, "seed": self.seed}
 
 
 def draw_folds(sentences: int, number: int, seed: int) -> Iterator[NDArray[np.intp]]:
-    """Yield the sentence indices of each fold of a random partition."""
+    """Yield the sentence indices of each fold in a random partition."""
     yield from np.array_split(np.random.default_rng(seed).permutation(sentences), number)
 
 
@@ -232,10 +238,10 @@ def cross_validate(
     number: int,
     done: ProgressCallback = lambda trials: None,
 ) -> float:
-    """Return the corpus score if each fold uses weights that are tuned on the other folds.
+    """Return the corpus score if the weights for each fold are tuned on the other folds.
 
-    All folds are scored as one corpus, so the score is comparable with that of weights tuned on
-    all sentences.
+    All folds are scored as one corpus, so the score is comparable with the score of weights tuned
+    on all sentences.
     """
     sentences = len(candidates.scores)
     chosen = np.zeros(sentences, np.intp)
@@ -251,17 +257,17 @@ class FeatureValue:
     """Ablation scores of a feature in percent."""
 
     alone: float
-    """Score of the candidates with the best value of the feature."""
+    """Score of the candidates with the highest value of the feature."""
     without: float | None
-    """Score of weights that are tuned without the feature, None if it is the only feature."""
+    """Score of weights that are tuned without the feature. It is None for a single feature."""
 
 
 def score_bounds(
     candidates: Candidates, statistics: CandidateStatistics, seed: int = 1, draws: int = DRAWS
 ) -> dict[str, float]:
-    """Return the scores in percent of the first, random and oracle candidates, by name.
+    """Return the scores of the first, random and oracle candidates in percent, by name.
 
-    The score of the greedy corpus oracle is a lower bound of the best possible score.
+    The score of the greedy corpus oracle is a lower bound on the best possible score.
     """
     rows = len(candidates.scores)
     rng = np.random.default_rng(seed)
@@ -277,9 +283,9 @@ def score_bounds(
 
 
 def greedy_oracle(statistics: CandidateStatistics, start: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Improve the corpus score greedily by changing the candidate of one sentence at a time.
+    """Improve the corpus score greedily by changing the candidate for one sentence at a time.
 
-    Return the index of the candidate of each sentence, [sentences].
+    Return the candidate index for each sentence, [sentences].
     """
     counts, metric = statistics.counts, statistics.metric
     chosen = start.copy()

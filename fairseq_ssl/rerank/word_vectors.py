@@ -1,4 +1,4 @@
-"""Reading and training of fastText word vectors (``.vec`` and ``.bin`` files)."""
+"""Read and train fastText word vectors (``.vec`` and ``.bin`` files)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from fairseq_ssl.text.vocabulary import write_counts
 
 MAGIC = 793712314
 BINARY_HEADER = struct.Struct("<i60xi24x")
-"""Format of the beginning of a fastText model: magic number, settings, number of words, counts."""
+"""Header format of a fastText model: magic number, settings, number of words, counts."""
 COUNT_SIZE = 10
-"""Size in bytes of the end of a word, its count and its type."""
+"""Size in bytes of the NUL after a word, its count and its type."""
 
 Vector = NDArray[np.float32]
 VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
@@ -37,14 +37,17 @@ VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Word vectors, as a function that returns the vector of a word, or None if it has none."""
+    """Word vectors. `vector` returns the vector of a word, or None if the word has no vector."""
 
     vector: Callable[[str], Vector | None]
     dimensions: int
 
 
 def _check_words(path: Path) -> None:
-    """Raise EOFError if a fastText model ends within its words, which gensim reads forever."""
+    """Raise EOFError if a fastText model is truncated within its words.
+
+    gensim would read such a file forever.
+    """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         magic, words = BINARY_HEADER.unpack_from(data)
         if magic != MAGIC:
@@ -57,13 +60,13 @@ def _check_words(path: Path) -> None:
 
 
 def read_vectors(path: Path, words: Set[str]) -> WordVectors:
-    """Read the vectors of `words` from a .vec file, or the complete model of a .bin file."""
+    """Read the vectors of `words` from a .vec file, or the complete model from a .bin file."""
     if path.name.endswith((".vec", ".vec.gz")):
         return _read_table(path, words)
     if path.suffix == ".bin":
         with open_bytes(path):  # report a missing file before a missing package
             fasttext = import_optional(
-                "gensim.models.fasttext", "Reading a .bin file of fastText", "wmt"
+                "gensim.models.fasttext", "Reading a fastText .bin file", "wmt"
             )
         try:
             _check_words(path)
@@ -87,17 +90,18 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
 def _read_table(path: Path, words: Set[str]) -> WordVectors:
     """Read the vectors of `words` from a .vec file.
 
-    The first line has the numbers of words and dimensions. Each other line has a word and a vector.
+    The first line contains the numbers of words and dimensions. Each of the other lines contains a
+    word and its vector.
     """
     missing = {word.encode("utf-8", "surrogatepass"): word for word in words}
     vectors: dict[str, Vector] = {}
-    with open_text(path) as file:  # read bytes, because some files have words that are not UTF-8
+    with open_text(path) as file:  # some files contain words that are not UTF-8
         head = file.readline(200).decode("utf-8", "replace").split()
         numbers = parse_integers(",".join(head))
         if numbers is None or len(numbers) != 2:
             raise DataError(
-                f"{path}:1 is {' '.join(head)[:40]!r}. Expected the numbers of words "
-                "and of dimensions, as in a .vec file of fastText."
+                f"{path}:1 is {' '.join(head)[:40]!r}. Expected the number of words and the number "
+                "of dimensions, as in a fastText .vec file."
             )
         count, dimensions = numbers
         number = 0
@@ -109,8 +113,8 @@ def _read_table(path: Path, words: Set[str]) -> WordVectors:
                 )
     if number != count:
         raise DataError(
-            f"{path} has {number} words. Expected {count}, the number in its first line. It may "
-            "be truncated. Copy the file again."
+            f"{path} contains {number} words. Expected {count}, the number in its first line. The "
+            "file may be truncated. Copy it again."
         )
     return WordVectors(vectors.get, dimensions)
 
@@ -122,32 +126,39 @@ def _parse_vector(line: str, dimensions: int, where: str) -> Vector:
     except ValueError:
         vector = np.full(1, np.nan, np.float32)
     if len(vector) != dimensions or not np.isfinite(vector).all():
-        raise DataError(f"{where} is {line[:40]!r}. Expected a word and {dimensions} numbers.")
+        raise DataError(
+            f"{where} is {line[:40]!r}. Expected a word and {dimensions} finite numbers."
+        )
     return vector
 
 
 @dataclass(frozen=True)
 class VectorTraining:
-    """Hyper-parameters of word vectors, with the defaults of fastText except for `dimensions`."""
+    """Hyperparameters of word vectors, with fastText's defaults except for `dimensions`."""
 
-    dimensions: int = option(300, "dimensions of a vector, 300 in the thesis", low=1, high=10_000)
-    epochs: int = option(5, "epochs", low=1, high=10_000)
-    min_count: int = option(5, "minimum number of occurrences of a word", low=1, high=10**9)
+    dimensions: int = option(
+        300, "number of dimensions of the vectors, 300 in Kiyono (2022)", low=1, high=10_000
+    )
+    epochs: int = option(5, "number of training epochs", low=1, high=10_000)
+    min_count: int = option(5, "min number of occurrences of a word", low=1, high=10**9)
     window: int = 5
     """Number of context words on each side."""
     buckets: int = option(
-        2_000_000, "hash buckets for character n-grams of 3 to 6 letters", low=1, high=10**9
+        2_000_000,
+        "number of hash buckets for character n-grams with 3 to 6 characters",
+        low=1,
+        high=10**9,
     )
     seed: int = 1
     jobs: int = option(
-        1, "threads; results with several threads are not reproducible", low=1, high=1024
+        1, "number of threads; results with several threads are not reproducible", low=1, high=1024
     )
     sample: float = 1e-4
-    """Threshold of subsampling of frequent words, 0 for no subsampling."""
+    """Threshold for subsampling frequent words. 0 disables subsampling."""
     tokenize: str = option(
         "none",
-        "tokenizer of sacreBLEU that finds the words, such as ja-mecab, zh or 13a; use the same "
-        "for rerank vectors and post-ensemble",
+        "sacreBLEU tokenizer that splits the text into words, such as ja-mecab, zh or 13a; use the "
+        "same tokenizer for rerank vectors and post-ensemble",
         usual="none, words separated by spaces",
         metavar="NAME",
     )
@@ -166,13 +177,14 @@ def train_vectors(
 ) -> Signature:
     """Train skip-gram vectors with character n-grams (Bojanowski et al., 2017).
 
-    The text is streamed, once to count words and once per epoch. Word counts are written to a file
-    with ``.counts`` appended to the name of `output`, the signature to one with ``.json`` appended.
+    The text is streamed once to count words, and once per epoch. Word counts are written to a file
+    named after `output` with the suffix ``.counts`` appended, and the signature to a file with the
+    suffix ``.json`` appended.
 
     Args:
         texts: text files, one sentence per line
         output: ``.vec`` or ``.vec.gz`` file for word vectors, ``.bin`` file to include n-grams
-        training: hyper-parameters (default: `VectorTraining()`)
+        training: hyperparameters (default: `VectorTraining()`)
         progress: called with the number of lines done
 
     Returns:
@@ -217,7 +229,7 @@ def train_vectors(
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """Iterable over the words of each line of files, which gensim iterates once per epoch."""
+    """Iterable over the lines of files as lists of words, for several passes of gensim."""
 
     paths: Sequence[Path]
     rewrite: LineRewriter = str

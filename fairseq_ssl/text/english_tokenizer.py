@@ -1,6 +1,6 @@
 """English tokenizer that follows the rules of spaCy's tokenizer but does not need spaCy."""
 
-# ruff: noqa: RUF001 - quotes and dashes of text
+# ruff: noqa: RUF001 - quotes and dashes in text
 from __future__ import annotations
 
 import re

@@ -31,7 +31,7 @@ class Inflection:
         return bool(self._lemmas_of(word))
 
     def verb_forms(self, word: str) -> list[str]:
-        """Return the other forms of each verb with the form `word`, in alphabetical order."""
+        """Return the other forms of the verbs to which the form `word` belongs, sorted."""
         forms_of_word = {
             form
             for inflections in self._inflections(word, ("VERB", "AUX"))

@@ -1,4 +1,4 @@
-"""Labeled texts: reading, word segmentation, detection of duplicates, and splits by hash."""
+"""Labeled texts: reading, word segmentation, duplicate detection, and splits by hash."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECTED = (
 
 @dataclass(frozen=True)
 class LabeledText:
-    """A text and its class label, as in a line of a labeled file."""
+    """A text and its class label, from a line of a labeled file."""
 
     label: str
     text: str
@@ -40,7 +40,7 @@ class LabeledText:
 
 @dataclass(frozen=True)
 class PreparationConfig:
-    """Texts, splits and tokenization of a data folder for text classifiers."""
+    """Texts, splits and tokenization for the data folder of a text classifier."""
 
     labeled: Path
     """File of the training texts, with a label, a tab and a text on each line."""
@@ -124,7 +124,7 @@ class PreparationConfig:
 
 
 def read_labeled_text(path: Path) -> Iterator[LabeledText]:
-    """Yield the texts of a file with a label, a tab and a text on each line."""
+    """Yield the texts in a file with a label, a tab and a text on each line."""
     for number, line in enumerate(read_lines(path), 1):
         label, tab, text = line.partition("\t")
         label = label.strip()
@@ -148,7 +148,7 @@ def normalized(text: str) -> str:
 
 
 def duplicate_key(text: str) -> bytes:
-    """Return a 16-byte hash of the normalized text. Duplicates have the same hash."""
+    """Return a 16-byte hash of the normalized text. It is the same for duplicates."""
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 

@@ -20,7 +20,7 @@ Sentence = TypeVar("Sentence")
 
 
 def interleave(items: Sequence[Sentence], between: Sentence) -> list[Sentence]:
-    """Return the items with `between` inserted between neighboring items."""
+    """Insert `between` between neighboring items."""
     result = [between] * (2 * len(items) - 1)
     result[::2] = items
     return result
@@ -34,8 +34,8 @@ def first_to_end(items: Sequence[Sentence]) -> list[Sentence]:
 def join_sentences(sentences: Iterable[str], separator: str) -> str:
     """Join sentences into one line, with the separator as a token between them.
 
-    Whitespace around sentences is removed, including carriage returns. An empty sentence results
-    in two adjacent separators.
+    Whitespace around sentences, including carriage returns, is removed. An empty sentence produces
+    two adjacent separators.
     """
     stripped = [sentence.strip() for sentence in sentences]
     return " ".join(filter(None, interleave(stripped, separator)))
@@ -73,7 +73,7 @@ Separators = tuple[Separator[S], Separator[S]]
 
 @dataclass(frozen=True)
 class Split(ABC, Generic[S]):
-    """One split of a parallel corpus, such as ``train``, ``valid`` or ``test1``."""
+    """A split of a parallel corpus, such as ``train``, ``valid`` or ``test1``."""
 
     name: str
     paths: tuple[Path, Path]
@@ -84,14 +84,14 @@ class Split(ABC, Generic[S]):
 
     @abstractmethod
     def write(self, pairs: Iterable[SentencePair[S]], folder: Path) -> int:
-        """Write pairs to `folder` with the format and file names of this split.
+        """Write pairs to `folder`, with this split's format and file names.
 
         Return the number of pairs.
         """
 
 
 class ParallelFolder(ABC, Generic[S]):
-    """Interface of folders with the splits of one language pair."""
+    """Interface of folders that contain the splits for a language pair."""
 
     form: str
     """Name of the format, text or binarized."""
@@ -101,16 +101,16 @@ class ParallelFolder(ABC, Generic[S]):
 
     @abstractmethod
     def length(self, sentence: S) -> int:
-        """Return the number of tokens of a sentence."""
+        """Return the number of tokens in a sentence."""
 
     @abstractmethod
     def separators(self, token: str) -> Separators[S]:
-        """Return the separators of both sides for the separator token `token`."""
+        """Return separators with the token `token` for both sides."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Write the dictionaries with the separator added. Return notices for the user.
+        """Write the dictionaries, with the separator added. Return notices for the user.
 
-        A format without dictionaries writes nothing and returns an empty list.
+        If the format has no dictionaries, nothing is written and the list is empty.
         """
         return []
 
@@ -189,7 +189,7 @@ class TextSplit(Split[str]):
         return cast(Iterator[SentencePair[str]], read_parallel(self.paths))
 
     def write(self, pairs: Iterable[SentencePair[str]], folder: Path) -> int:
-        """Write two files with the names of the original files. Return the number of pairs.
+        """Write two files with the original file names. Return the number of pairs.
 
         A file whose name ends with the suffix of a compression format is compressed.
         """
@@ -214,7 +214,7 @@ class TextFolder(ParallelFolder[str]):
         ]
 
     def length(self, sentence: str) -> int:
-        """Return the number of tokens separated by whitespace."""
+        """Return the number of whitespace-separated tokens."""
         return len(sentence.split())
 
     def separators(self, token: str) -> Separators[str]:
@@ -235,7 +235,7 @@ class TextFolder(ParallelFolder[str]):
 
 
 def _find_files(folder: Path) -> dict[str, dict[str, Path]]:
-    """Return the text files of a folder, such as train.en, by split and language."""
+    """Return the text files in a folder, such as train.en, by split and language."""
     splits: dict[str, dict[str, Path]] = defaultdict(dict)
     for path in files_of(folder):
         match = NAME.fullmatch(path.name)

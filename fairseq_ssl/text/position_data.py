@@ -75,7 +75,7 @@ def write_position_data(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[Signature, list[str]]:
-    """Write a data set in the format of its corpus, as text or binarized.
+    """Write a data set in the format of its corpus, as text or as binarized data.
 
     Return the signature and notices about changes to the dictionaries. The signature contains the
     number of pairs read and written for each split.
@@ -86,8 +86,8 @@ def write_position_data(
         output: folder to create.
         kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`.
         config: options.
-        overwrite: whether to replace an earlier output of this function.
-        progress: called with the number of pairs written.
+        overwrite: replace an earlier output of this function.
+        progress: called with the number of written pairs.
     """
     config = config or PositionDataConfig()
     settings = {name: getattr(config, name) for name in OPTIONS[kind]}
@@ -177,9 +177,9 @@ def interpolate(
 
 
 def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
-    """Yield joined pairs with the first sentence of each side moved to the end.
+    """Move the first sentence on each side of joined pairs to the end.
 
-    The result is X_2, ..., X_n, X_1 for the source, and in the same order for the target.
+    The source becomes X_2, ..., X_n, X_1, and the target has the same order.
 
     A model that does not depend on absolute positions translates X_1 equally well at the end.
     """

@@ -149,8 +149,8 @@ def fix_japanese_punctuation(line: str) -> str:
     """Replace commas and full stops with 、 and 。, and remove the spaces around them.
 
     ASCII marks are replaced before a space, at the end of the line and next to Japanese letters.
-    Full-width marks (U+FF0C, U+FF0E) are replaced everywhere. Marks within numbers (3.14, 1,000)
-    and Latin words (example.com) and consecutive dots are not replaced.
+    Full-width marks (U+FF0C, U+FF0E) are replaced everywhere. Consecutive dots and marks within
+    numbers (3.14, 1,000) or Latin words (example.com) are not replaced.
     """
     for pattern, mark in PUNCTUATION:
         line = pattern.sub(mark, line)
@@ -160,13 +160,13 @@ def fix_japanese_punctuation(line: str) -> str:
 def remove_latin_brackets(line: str) -> str:
     """Remove bracketed Latin text after katakana, such as the original spelling of a name.
 
-    Brackets that also contain digits or other symbols are not removed.
+    Brackets that also contain digits or other symbols are kept.
     """
     return BRACKETS.sub("", line)
 
 
 EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
-"""Pattern of a separate ▁ before another one, which would add a space."""
+"""Pattern for a separate ▁ before another ▁. It would add a space."""
 
 
 def drop_token(line: str, token: str) -> str:
@@ -203,7 +203,7 @@ class Postprocessing:
         metavar="TEXT",
     )
     detruecase: bool = option(
-        False, "capitalize the first word of each sentence, like Moses' detruecaser"
+        False, "capitalize the first word of each sentence, as in Moses' detruecaser"
     )
     moses: str | None = moses_option()
     japanese_punctuation: bool = option(

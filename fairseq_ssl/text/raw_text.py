@@ -28,7 +28,7 @@ UNSPACED = re.compile(
     r"[\u0e00-\u0e7f\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]"
     r"|[\U00020000-\U0003ffff]"
 )
-"""Thai, kana, Han and full-width characters, which have no spaces between words."""
+"""Thai, kana, Han and full-width characters, which are written without spaces between words."""
 QUOTE = '"'
 
 
@@ -100,10 +100,10 @@ class LineSegmenter:
         except ImportError as error:
             why = "" if "E048" in str(error) else f" {error}"  # E048: an unknown language
             raise UsageError(
-                f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a code "
-                f"such as en.{why}"
+                f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a "
+                f"language code such as en.{why}"
             ) from None
-        pipeline.max_length = sys.maxsize  # the limit protects parsers, which need memory
+        pipeline.max_length = sys.maxsize  # the limit is for parsers, which need more memory
         return cls(_spacy_tokenizer(pipeline))
 
     def __call__(self, line: str) -> list[Sentence]:
@@ -194,7 +194,7 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
 
 
 class _QuoteCounter:
-    """Counts straight quotes, to distinguish opening from closing ones."""
+    """Counts straight quotes, to distinguish opening and closing quotes."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]

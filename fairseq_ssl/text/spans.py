@@ -33,12 +33,12 @@ class Spans:
 
     @cached_property
     def ends(self) -> Ids:
-        """Index in `ids` after the last id of each sequence."""
+        """End index of each sequence in `ids`, exclusive."""
         return np.cumsum(self.lengths)
 
     @cached_property
     def starts(self) -> Ids:
-        """Index in `ids` of the first id of each sequence."""
+        """Start index of each sequence in `ids`."""
         return self.ends - self.lengths
 
     def select(self, which: Ids) -> Spans:
@@ -48,7 +48,7 @@ class Spans:
         return Spans(self.ids[shift + np.arange(len(shift))], lengths)
 
     def concat(self, other: Spans) -> Spans:
-        """Return the sequences of `self` followed by the sequences of `other`."""
+        """Append the sequences of `other`."""
         return Spans(
             np.concatenate([self.ids, other.ids]), np.concatenate([self.lengths, other.lengths])
         )
@@ -74,9 +74,9 @@ class Spans:
 
         Args:
             pad: padding value.
-            left: whether to pad on the left.
+            left: pad on the left.
             min_length: minimum length of the time axis.
-            multiple: multiple to which the length of the time axis is rounded up.
+            multiple: the length of the time axis is rounded up to a multiple of this number.
         """
         time = max(min_length, int(self.lengths.max(initial=0)))
         time = -(-time // multiple) * multiple

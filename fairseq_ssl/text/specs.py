@@ -1,4 +1,4 @@
-"""Parsing of specifications with options, such as ``direct:keep=0.2``, and of integers."""
+"""Parse specifications with options, such as ``direct:keep=0.2``, and integers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.options import Value, describe, options_of
 
 MAX_DIGITS = 15
-"""Maximum number of digits of an integer. Integers of 15 digits are exact as floats."""
+"""Maximum number of digits in an integer. Integers with 15 digits are exact as floats."""
 
 
 def parse_integer(word: str) -> int | None:
@@ -51,7 +51,7 @@ def rename(words: str) -> str:
 
 
 def describe_registry(kinds: Registry) -> str:
-    """Return a description of all classes of a registry and their options, for a help text."""
+    """Describe all classes in a registry and their options, for a help text."""
     lines = []
     for name, kind in kinds.items():
         lines.append(f"  {name:10} {(kind.__doc__ or '').splitlines()[0]}")
@@ -65,9 +65,9 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
     """Parse ``kind:name=value:...`` into the kind and its options.
 
     Args:
-        noun: word for a member of the registry in error messages, such as `noise`.
+        noun: word for a registry member in error messages, such as `noise`.
         kinds: classes by name.
-        words: the specification.
+        words: specification.
     """
     name, *pairs = words.strip().split(":")
     check_name(noun, kinds, name)
@@ -116,7 +116,7 @@ def build(noun: str, name: str, kind: type[Any], arguments: Mapping[str, Any]) -
     try:
         return kind(**arguments)
     except UsageError as error:
-        message = str(error).replace("`", "")  # not the names of command-line options
+        message = str(error).replace("`", "")  # these are not command-line options
         raise UsageError(f"The {noun} {name!r}: {message}") from None
 
 
@@ -138,7 +138,7 @@ def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str
         expected = (
             "true or false" if isinstance(default, bool) else f"a value such as {key}={default}"
         )
-        raise UsageError(f"{name}:{pair} has an invalid value; expected {expected}.") from None
+        raise UsageError(f"{name}:{pair} has an invalid value. Expected {expected}.") from None
 
 
 def _flag(key: str) -> str:

@@ -67,7 +67,7 @@ SENTENCE_ENDS = frozenset(".?!")
 
 @dataclass(frozen=True)
 class SymSpell:
-    """Spell checker symspellpy, with the words of `counts` as its dictionary.
+    """The spell checker symspellpy, with the words in `counts` as its dictionary.
 
     Suggestions differ by at most two edits. They are sorted by number of edits, then by descending
     count, then alphabetically.
@@ -76,7 +76,7 @@ class SymSpell:
     counts: Mapping[str, int]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without the index, because building it again is faster."""
+        """Pickle without the index, because rebuilding it is faster."""
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
@@ -130,7 +130,7 @@ class SpellingCounts:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> SpellingCounts:
-        """Count the words of tokenized sentences."""
+        """Count the words in tokenized sentences."""
         words: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for line in lines:
@@ -153,11 +153,11 @@ class SpellingCounts:
                 )
             (words if size == 1 else pairs)[gram] = times
         if not words:
-            raise DataError(f"{path} is empty. Expected an output of fairseq-ssl spelling count.")
+            raise DataError(f"{path} is empty. Expected the output of fairseq-ssl spelling count.")
         return cls(words, pairs)
 
     def write(self, path: str | Path) -> None:
-        """Write each word and each pair with its count, one per line, sorted by count."""
+        """Write the words and pairs with their counts, one per line, sorted by count."""
         with atomic_lines(path) as file:
             file.writelines(count_lines(self.words))
             file.writelines(count_lines(self.pairs))
@@ -190,7 +190,7 @@ class SpellingCorrector:
         self.has_capitals = 2 * capitals > sum(self.pairs[gram] for gram in first)
 
     def correct(self, words: Sequence[str]) -> list[str]:
-        """Correct the words and capitals of a sentence. The number of words stays the same."""
+        """Correct the words and capitals in a sentence. The number of words does not change."""
         context = [BEGIN, *(word.lower() for word in words), END]
         corrected = [
             self._best(word, context[index], context[index + 2]) if self._is_checked(word) else word
@@ -210,7 +210,7 @@ class SpellingCorrector:
                 continue
             first = self.pairs.get(f"{BEGIN} {word}", 0)
             if form == word.capitalize():
-                count -= first  # first words have a capital in any case
+                count -= first  # all first words are capitalized
             if count >= FREQUENT and count >= CAPITALIZED * (self.counts[word] - first):
                 yield word, form
 
@@ -276,12 +276,12 @@ def correct_spelling_file(
     The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
-        source: tokenized text; None for stdin
-        output: a file, a folder of parts, or a binary stream
+        source: tokenized text file, or None for stdin
+        output: file, folder of parts, or binary stream
         counts: output of `count_spelling_file`
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     parameters = {"counts_digest": content_digest(counts)}
     return rewrite_file(
@@ -302,7 +302,7 @@ def count_spelling_file(
     *,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[SpellingCounts, Signature]:
-    """Count the words of correct text, and write the counts to a file.
+    """Count the words in correct text, and write the counts to a file.
 
     Args:
         texts: tokenized text files.

@@ -1,4 +1,4 @@
-"""Moses tokenization, detokenization and truecasing, and joining of subwords."""
+"""Tokenize, detokenize and truecase text with Moses, and join subwords."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
 
 LineRewriter = Callable[[str], str]
-"""Function from a line to a line."""
+"""Function that maps a line to a line."""
 
 
 class BuiltRewriter:
@@ -52,11 +52,10 @@ def moses_tokenizer(
     """Return a function that tokenizes a line like the Moses tokenizer.
 
     Args:
-        language: language code, which selects the rules for abbreviations and apostrophes.
-        dashes: whether to split at hyphens, such as ``well-known`` into ``well @-@ known``.
-        escape: whether to escape special characters of the Moses decoder, such as ``|`` as
-            ``&#124;``.
-        normalize: whether to normalize quotes, dashes and spaces first.
+        language: language code. It selects the rules for abbreviations and apostrophes.
+        dashes: split at hyphens, so that ``well-known`` becomes ``well @-@ known``.
+        escape: escape special characters of the Moses decoder, so that ``|`` becomes ``&#124;``.
+        normalize: normalize quotes, dashes and spaces first.
     """
     _check_language(language)
     moses = import_optional("sacremoses", "Moses' tokenization")
@@ -98,11 +97,11 @@ SUBWORDS: dict[str, LineRewriter] = {
     "sentencepiece": lambda line: line.replace(" ", "").replace(MARKER, " ").strip(),
     "subword-nmt": lambda line: f"{line} ".replace("@@ ", "").rstrip(),
 }
-"""Functions that join the subwords of a line, by subword scheme."""
+"""Functions that join the subwords in a line, by subword scheme."""
 
 
 def subword_joiner(subwords: str | None) -> LineRewriter:
-    """Return a function that joins the subwords of a line.
+    """Return a function that joins the subwords in a line.
 
     The function raises DataError if the first line with a space or a sentencepiece marker shows
     that the text was segmented with a different scheme.
@@ -164,7 +163,7 @@ class Detokenization:
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
-    """Return a function that joins the subwords of a line and then detokenizes it.
+    """Return a function that joins the subwords in a line and then detokenizes it.
 
     Args:
         subwords: subword scheme, see `subword_joiner`.
@@ -220,20 +219,20 @@ COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
 
 MARKUP = re.compile(r"<\S[^>]*>")
 ENDS = frozenset(".:?!")
-"""Marks after which Moses expects the first word of a sentence."""
+"""Punctuation marks after which Moses expects the first word of a sentence."""
 
 
 def train_truecaser(
     lines: Iterable[str], model: str | Path, name: str = "the text"
 ) -> tuple[int, int]:
-    """Write a truecasing model: counts of the cased forms of words within sentences.
+    """Write a truecasing model, with the counts of the cased forms of words within sentences.
 
     Return the number of lines and the number of words in the model. Memory use grows with the
     vocabulary, whereas sacremoses keeps all tokens of the text in memory during training.
 
     Args:
         lines: tokenized text, one sentence per line.
-        model: output, in the format of Moses' truecaser.
+        model: output file, in Moses truecaser format.
         name: name of the text in messages.
     """
     moses = _sacremoses().MosesTruecaser()
@@ -252,7 +251,7 @@ def train_truecaser(
         forms_of.setdefault(token.lower(), []).append((token, count))
     with atomic_lines(model) as file:
         for forms in forms_of.values():
-            forms.sort(key=lambda form: -form[1])  # stable: ties keep the order of the text
+            forms.sort(key=lambda form: -form[1])  # stable: ties keep the text order
             (best, best_count), *others = forms
             total = sum(count for _, count in forms)
             words = [f"{best} ({best_count}/{total})", *(f"{word} ({n})" for word, n in others)]
@@ -327,7 +326,7 @@ class MosesRules:
 
 
 def preprocessor(rules: MosesRules, truecase: str | Path | None = None) -> LineRewriter:
-    """Return a function that tokenizes a line, and then truecases it with a truecasing model."""
+    """Return a function that tokenizes a line, then truecases it if there is a truecasing model."""
     tokenize = moses_tokenizer(*rules.parameters().values()) if rules.moses else str
     if truecase is None:
         return tokenize
@@ -356,7 +355,7 @@ def tokenize_file(
         truecase: truecasing model, an output of `train_truecaser` (default: do not truecase)
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     rules, model = rules or MosesRules(), optional_path(truecase)
     parameters, files = rules.parameters(), {}
@@ -388,7 +387,7 @@ def detruecaser() -> LineRewriter:
 def _split_markup(line: str) -> list[str]:
     """Split a line into words and XML tags, also at ``<`` and ``>`` within words, as in Moses.
 
-    A line without them is split at spaces, since `split_xml` takes quadratic time.
+    A line without ``<`` and ``>`` is split at spaces, since `split_xml` takes quadratic time.
     """
     if "<" not in line and ">" not in line:
         return line.split()
@@ -400,9 +399,9 @@ def _sacremoses() -> Any:
 
 
 def _read_case_counts(path: str | Path) -> dict[str, Any]:
-    """Read a truecasing model in the format of MosesTruecaser.
+    """Read a truecasing model as sacremoses's `MosesTruecaser` stores it.
 
-    Return the most frequent form of each word (`best`) and the other forms (`known`).
+    The result contains the most frequent form of each word (`best`) and the other forms (`known`).
     """
     best: dict[str, str] = {}
     known: set[str] = set()
@@ -411,8 +410,8 @@ def _read_case_counts(path: str | Path) -> dict[str, Any]:
         words, counts = fields[::2], fields[1::2]
         if not words or len(words) != len(counts) or not all(map(COUNT.fullmatch, counts)):
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected words and their counts, such as "
-                "'the (70/75) The (5)'. Is this a truecasing model of Moses?"
+                f"{path}:{number} is {line[:80]!r}. Expected words and their counts, such as "
+                "'the (70/75) The (5)'. Is this a Moses truecasing model?"
             )
         best[words[0].lower()] = words[0]
         known.update(words[1:])

@@ -50,7 +50,7 @@ class WordIds(OpenVocabulary):
 
     @classmethod
     def read(cls, path: Path) -> WordIds:
-        """Read a dictionary in fairseq's format."""
+        """Read a dictionary in fairseq format."""
         return cls(tuple(word for word, _ in read_entries(path)))
 
     def __getitem__(self, number: int) -> str:

@@ -143,7 +143,7 @@ def test_scores_of_other_parts(whole: None) -> None:
         keep_best(sides, "X.scores", (large[0], large[1]), 33)
     for side in sides:
         Path(side).write_text("".join(f"{line}\n" for line in _lines(Path(side))[:-1]))
-    with pytest.raises(DataError, match=r"Part 2 has \d+ pairs, but \d+ scores"):
+    with pytest.raises(DataError, match=r"Part 2 has \d+ pairs but \d+ scores"):
         keep_best(sides, "X.scores", ("Z/", "Q/"), 33)
 
 
@@ -177,7 +177,7 @@ def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("mono.t", "mono.s", "The filter has the other direction. Swap source and target."),
+        ("mono.t", "mono.s", "so the sides are swapped. Swap source and target."),
         ("mono.s", "other", "t.vec has no vector for any word of the text."),
     ],
 )

@@ -153,7 +153,8 @@ def test_only_common_scores_are_weighted(dev: Path, capsys: pytest.CaptureFixtur
     assert list(json.loads(done.out)["weights"]) == ["good", "bad", "noise"]
     count = text.count("\n")
     assert (
-        f"l2r is not used: {count - 1} of {count} candidates lack it, first in line 2" in done.err
+        f"score l2r is not used: {count - 1} of {count} candidates lack it, the first one in line 2"
+        in done.err
     )
 
 

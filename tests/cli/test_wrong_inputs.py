@@ -199,8 +199,8 @@ CASES = """
 2 | stdin                        | rerank vectors - -o v.vec
 1 | missing                      | PREPARE --valid missing
 1 | 'fair'                       | PREPARE --valid fair
-1 | valid has a label            | PREPARE --valid valid --unlabeled valid
-1 | valid has a label            | PREPARE --valid valid --extra-unlabeled valid
+1 | valid contains a label       | PREPARE --valid valid --unlabeled valid
+1 | valid contains a label       | PREPARE --valid valid --extra-unlabeled valid
 1 | extra:2                      | PREPARE --valid valid --extra-unlabeled extra
 2 | pipe                         | PREPARE --valid valid --extra-unlabeled pipe
 1 | --train-lines                | PREPARE --train-lines 41

@@ -87,7 +87,7 @@ def test_damaged_file_is_reported(trained: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="does not exist"):
         read_checkpoint(tmp_path / "missing")
     torch.save([1, 2], tmp_path / "list")
-    with pytest.raises(DataError, match="has no model"):
+    with pytest.raises(DataError, match="contains no model"):
         read_checkpoint(tmp_path / "list")
 
 

@@ -1,6 +1,6 @@
-"""M2 files: sentences with the edits of annotators.
+"""M2 files: sentences with annotators' edits.
 
-A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank line::
+A block consists of a line ``S`` with the words, lines ``A`` with the edits, and a blank line::
 
     S This are a sentence .
     A 1 2|||R:VERB:SVA|||is|||REQUIRED|||-NONE-|||0
@@ -46,7 +46,7 @@ SPACY_MODEL = "en_core_web_sm"
 NO_CORRECTION = "-NONE-"
 NOOP = "noop"
 NOT_CORRECTED = ("UNK", "Um")
-"""Types of edits that point out an error but have no correction."""
+"""Types of edits that mark an error without a correction."""
 FIELDS = 6
 SEPARATOR = "|||"
 
@@ -59,7 +59,7 @@ class M2Edit:
     end: int
     type: str
     correction: str
-    """The correction as in the file, with ``||`` between alternatives."""
+    """The correction as written in the file, with ``||`` between alternatives."""
 
     @property
     def alternatives(self) -> tuple[str, ...]:
@@ -70,13 +70,13 @@ class M2Edit:
 
 @dataclass(frozen=True)
 class M2Sentence:
-    """A block of an M2 file: the words of a sentence and the edits of each annotator."""
+    """A block in an M2 file: the words of a sentence and the edits of each annotator."""
 
     words: tuple[str, ...]
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
     """Edits by annotator id, with at least one annotator. Noop edits are omitted."""
     line: int = 0
-    """Number of the first line of the block in the file."""
+    """Line number of the start of the block in the file."""
 
 
 def read_m2(path: str | Path) -> Iterator[M2Sentence]:
@@ -85,12 +85,12 @@ def read_m2(path: str | Path) -> Iterator[M2Sentence]:
 
 
 def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
-    """Yield the sentences of an M2 file, given its lines. Raise DataError for a malformed line.
+    """Parse the lines of an M2 file into sentences. Raise DataError for a malformed line.
 
-    `name` is the name of the file in error messages.
+    `name` is the file name in error messages.
     """
     sentence: M2Sentence | None = None
-    known: dict[str, str] = {}  # a file repeats most of its words, which then share memory
+    known: dict[str, str] = {}  # equal words share memory
     for number, raw in enumerate(lines, 1):
         line = raw.removesuffix("\r")
         if line.startswith("A "):
@@ -134,7 +134,7 @@ def format_m2(sentence: M2Sentence) -> Iterator[str]:
 
 
 def check_m2(sentence: M2Sentence, place: str) -> None:
-    """Raise DataError if an M2 file cannot contain a correction.
+    """Raise DataError for a correction that cannot be written to an M2 file.
 
     Readers split fields at ``|||`` and alternatives at ``||``, and ``-NONE-`` is the empty
     correction. `place` is the location of the sentence in the error message.
@@ -153,7 +153,7 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
 def operation(kind: str) -> str:
     """Return the operation of a type, such as R for R:NOUN:NUM.
 
-    A type without an operation is returned unchanged.
+    A type without an operation is not changed.
     """
     return kind[0] if kind[1:2] == ":" else kind
 
@@ -167,7 +167,7 @@ class EditFilter:
     """Function that selects edits by type: it returns True for a type whose edits are kept.
 
     A pattern is a full type (R:VERB:SVA), a type without its operation (VERB:SVA) or an operation
-    (R, M, U), where * matches any text: VERB* matches all types of verbs.
+    (R, M, U). In a pattern, * matches any text: VERB* matches all verb types.
 
     Args:
         types: patterns of the types to keep (default: all types)
@@ -194,9 +194,9 @@ class EditFilter:
 
 @dataclass
 class EditApplier:
-    """Function that applies the edits of one annotator to sentences, and counts them.
+    """Function that applies an annotator's edits to sentences, and counts them.
 
-    Edits without a correction (UNK, Um) are ignored. The first alternative of each edit is used.
+    Edits without a correction (UNK, Um) are ignored. Each edit's first alternative is used.
     """
 
     name: str
@@ -204,19 +204,19 @@ class EditApplier:
     annotator: int = 0
     chosen: EditFilter = field(default_factory=EditFilter)
     drop_overlaps: bool = False
-    """Drop an edit that overlaps an earlier one, instead of raising a `DataError`."""
+    """Drop an edit that overlaps an earlier edit, instead of raising a `DataError`."""
     sentences: int = 0
     annotated: int = 0
-    """Number of sentences that the annotator has annotated, with or without edits."""
+    """Number of sentences that the annotator annotated, with or without edits."""
     edits: int = 0
-    """Number of edits of the annotator."""
+    """Number of the annotator's edits."""
     applied: int = 0
     """Number of applied edits."""
     overlapping: int = 0
     """Number of dropped edits."""
 
     def __call__(self, sentence: M2Sentence) -> str:
-        """Return the corrected sentence, unchanged if the annotator has not annotated it."""
+        """Return the corrected sentence. It is unchanged if the annotator did not annotate it."""
         edits = sentence.annotators.get(self.annotator)
         self.sentences += 1
         self.annotated += edits is not None
@@ -258,10 +258,10 @@ def m2_to_text(
     chosen: EditFilter | None = None,
     drop_overlaps: bool = False,
 ) -> dict[Path, EditApplier]:
-    """Write the sentences of an M2 file and their corrections as parallel text.
+    """Write the sentences in an M2 file and their corrections as parallel text.
 
     Args:
-        path: the M2 file
+        path: M2 file
         source: output for the sentences
         target: output for the corrected sentences
         annotator: id of the annotator; if None, the corrections of each annotator are written to a
@@ -270,7 +270,7 @@ def m2_to_text(
         drop_overlaps: drop an edit that overlaps an earlier one, instead of raising an error
 
     Returns:
-        the `EditApplier` of each target file, with its counts
+        The `EditApplier` for each target file, with its counts.
     """
     path, source, target = as_path(path), as_path(source), as_path(target)
     targets = {target: annotator or 0}
@@ -304,7 +304,7 @@ def m2_to_text(
 
 
 def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
-    """Yield the sentences of several M2 files, with the annotators of all files.
+    """Yield the sentences in several M2 files, with the annotators from all files.
 
     Annotators are renumbered from 0, starting with the annotators of the first file. Raise
     DataError if the files have different sentences.
@@ -335,7 +335,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
 
 
 def _complete(sentence: M2Sentence) -> M2Sentence:
-    """Add annotator 0 without edits if the block has no line 'A'."""
+    """Add annotator 0 without edits if the block contains no line 'A'."""
     if not sentence.annotators:
         sentence.annotators[0] = []
     return sentence
@@ -348,8 +348,8 @@ def _add_edit(sentence: M2Sentence, line: str, place: str) -> None:
         annotator = int(fields[FIELDS - 1])
     except (ValueError, IndexError):
         raise DataError(
-            f"{place} is not 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT|||ANNOTATOR', "
-            "with numbers for START, END and ANNOTATOR."
+            f"{place} is malformed. Expected 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT"
+            "|||ANNOTATOR', with numbers for START, END and ANNOTATOR."
         ) from None
     edits = sentence.annotators.setdefault(annotator, [])
     if fields[1] == NOOP or start == end == -1:
@@ -357,7 +357,7 @@ def _add_edit(sentence: M2Sentence, line: str, place: str) -> None:
     if not 0 <= start <= end <= len(sentence.words):
         count = len(sentence.words)
         raise DataError(
-            f"{place} has the span {start} {end}, but its sentence has {count} words. Expected "
+            f"{place} has the span {start} {end}, but the sentence has {count} words. Expected "
             f"0 <= START <= END <= {count}, or -1 -1 for noop."
         )
     edits.append(M2Edit(start, end, fields[1], fields[2]))

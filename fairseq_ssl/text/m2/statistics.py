@@ -13,7 +13,7 @@ from fairseq_ssl.text.m2 import M2Sentence, main_type, operation
 
 @dataclass
 class AnnotatorStatistics:
-    """Numbers of sentences and edits of one annotator."""
+    """Numbers of sentences and edits for an annotator."""
 
     sentences: int = 0
     unchanged: int = 0
@@ -36,7 +36,7 @@ class AnnotatorStatistics:
 
 @dataclass
 class M2Statistics:
-    """Numbers of sentences, tokens and edits of an M2 file.
+    """Numbers of sentences, tokens and edits in an M2 file.
 
     Example:
         >>> from fairseq_ssl.text.m2 import parse_m2
@@ -51,7 +51,7 @@ class M2Statistics:
 
     @classmethod
     def of(cls, sentences: Iterable[M2Sentence], name: str = "The text") -> M2Statistics:
-        """Count the sentences and their edits. `name` is the name of the file in messages."""
+        """Count the sentences and their edits. `name` is the file name in messages."""
         statistics = cls()
         for sentence in sentences:
             statistics.sentences += 1
@@ -67,7 +67,7 @@ class M2Statistics:
         return statistics
 
     def content(self) -> dict[str, Any]:
-        """Return all numbers as a dict that can be stored as JSON."""
+        """Return all numbers as JSON types."""
         return {
             "sentences": self.sentences,
             "tokens": self.tokens,

@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_ssl.io.outputs import atomic_path, exclusive
 
 VOCABULARY_SUFFIX = ".vocab"
-"""Suffix of the vocabulary file of a model."""
+"""Suffix of a model's vocabulary file."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TrainedSubwords:
 
 @contextmanager
 def replace_model(prefix: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
-    """Yield temporary paths of a model and its vocabulary. Rename both at the end.
+    """Yield temporary paths for a model and its vocabulary. Rename both on exit.
 
     An older model is deleted first, so that an interrupted run cannot leave it with the new
     vocabulary. The vocabulary is renamed before the model, so that it exists if the model exists.

@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece and subword-nmt: training, segmentation and dictionaries.
+"""sentencepiece and subword-nmt models: training, segmentation and dictionaries.
 
 Tags such as ``<BT>`` are never segmented.
 """
@@ -92,12 +92,12 @@ def train_subwords(
     """Train a subword model. Write it with its vocabulary and signature.
 
     Args:
-        lines: training text, tokenized for subword-nmt.
+        lines: training text. It must be tokenized for subword-nmt.
         prefix: prefix of the outputs PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt),
             and PREFIX.vocab.
         config: options.
         source: names of the training files, for the signature.
-        overwrite: whether to replace an existing model.
+        overwrite: replace an existing model.
     """
     package = subword_nmt_model if config.kind == SUBWORD_NMT else sentencepiece_model
     options: dict[str, Any] = {"tags": list(dict.fromkeys(config.tags))}
@@ -151,9 +151,9 @@ def encode_subwords_file(
         source: text, tokenized like the training text of the model; None for stdin
         output: a file, a folder of parts, or a binary stream
         model: file or prefix of the model
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     file = model_file(model)
     parameters = {"model_digest": content_digest(file)}
@@ -200,8 +200,8 @@ def _load_model(path: Path, tags: Sequence[str]) -> SentencepieceModel | Subword
     symbols = [] if signature.is_file() else set(model.user_symbols()).difference(tags)
     if symbols:
         logger.warning(
-            "%s does not exist, so tags at the beginning of a line get a separate %s. Copy it with "
-            "%s. Symbols that can be tags: %s",
+            "%s does not exist, so tags at the beginning of a line get a separate %s. Copy this "
+            "file together with %s. Symbols that can be tags: %s",
             *(signature, MARKER, path, " ".join(sorted(symbols)[:MAX_SHOWN])),
         )
     return model
@@ -237,7 +237,7 @@ def model_file(model: str | Path) -> Path:
 
 
 def _trained_tags(path: Path) -> list[str]:
-    """Return the tags in the signature of a model, or an empty list if there is no signature."""
+    """Return the tags in a model's signature, or [] if there is no signature."""
     signature = signature_path(path)
     if not signature.is_file():
         return []
@@ -245,5 +245,5 @@ def _trained_tags(path: Path) -> list[str]:
         return [str(tag) for tag in read_json(signature).get("tags", [])]
     except (DataError, AttributeError, TypeError):
         raise DataError(
-            f"{signature} is not a signature of `fairseq-ssl subwords train`. Remove it."
+            f"{signature} is not a signature written by fairseq-ssl subwords train. Remove it."
         ) from None

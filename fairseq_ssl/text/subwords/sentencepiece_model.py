@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece."""
+"""sentencepiece models."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fairseq_ssl.text.tokenization import MARKER
 
 SUFFIX = ".model"
 MAX_LINE_BYTES_TRAINED = 4192
-"""Maximum number of bytes of a training line. sentencepiece skips longer lines silently."""
+"""Maximum number of bytes in a training line. sentencepiece silently skips longer lines."""
 
 
 class SentencepieceModel:
     """Subword model trained with sentencepiece.
 
     Args:
-        path: file of the model
-        tags: words that are not segmented, in addition to the user-defined symbols of the model
+        path: model file
+        tags: words that are not segmented, in addition to the model's user-defined symbols
     """
 
     def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
@@ -35,7 +35,7 @@ class SentencepieceModel:
             self._pieces = list(map(self._processor.id_to_piece, ids))
         except (RuntimeError, UnicodeDecodeError):
             raise DataError(
-                f"{path} is not a sentencepiece model. Train it again, or copy it again."
+                f"{path} is not a sentencepiece model. Train or copy the model again."
             ) from None
         self._tags = [tag for tag in tags if tag not in self._encode(tag)]
         self._separate = re.compile(rf"(?<!\S)({'|'.join(map(re.escape, self._tags))})(?!\S)")

@@ -1,4 +1,4 @@
-"""Subword models of subword-nmt."""
+"""subword-nmt models."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LAST, SEPARATOR = "</w>", "@@"
 VERSIONS = ((0, 1), (0, 2))
 """Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
-"""Maximum number of words in the cache. The cache of subword-nmt is unlimited."""
+"""Maximum number of words in the cache. subword-nmt's own cache is unlimited."""
 
 
 class SubwordNmtModel:
-    """Subword model that applies the BPE merges of subword-nmt."""
+    """Subword model that applies BPE merges with subword-nmt."""
 
     def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
         self.path = path
@@ -47,9 +47,8 @@ class SubwordNmtModel:
         vocabulary = Path(f"{str(self.path).removesuffix(SUFFIX)}{VOCABULARY_SUFFIX}")
         if not vocabulary.is_file():
             raise DataError(
-                f"{vocabulary} does not exist. The list of subwords cannot be built from "
-                f"{self.path} alone. Encode the text, and count its subwords with "
-                "fairseq-preprocess."
+                f"{vocabulary} does not exist, and {self.path} contains no list of subwords. "
+                "Encode the text, and count its subwords with fairseq-preprocess."
             )
         yield from read_counts(vocabulary).items()
 
@@ -63,7 +62,7 @@ def train(
         lines: tokenized training text.
         prefix: prefix of the outputs.
         size: maximum number of merges.
-        tags: words that are ignored in training.
+        tags: words that are ignored during training.
     """
     words: Counter[str] = Counter()
     line_count = 0
@@ -95,7 +94,7 @@ def train(
 
 
 def _learn_merges(words: Counter[str], size: int) -> list[str]:
-    """Learn up to `size` merges. Return the lines of a merge file, with the version first."""
+    """Learn up to `size` merges. Return the lines of a merge file. The version comes first."""
     learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
@@ -106,9 +105,9 @@ def _learn_merges(words: Counter[str], size: int) -> list[str]:
 
 
 def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter[str]:
-    """Count the subwords of all words.
+    """Count the subwords in all words.
 
-    Subwords that do not occur in the text, but could occur in other words, have a count of 0.
+    Subwords that do not occur in the text, but could occur in other words, get a count of 0.
     """
     bpe = _load_bpe(codes, name, ())
     subwords: Counter[str] = Counter()
@@ -134,12 +133,12 @@ def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
     for number, line in enumerate(merges, 1 + has_version):
         if len(line.split(" ")) != 2 or line.startswith("#version:"):
             raise DataError(
-                f"{name}:{number} is {line[:80]!r}; expected two symbols separated by a space. Is "
-                "this a merge file of subword-nmt?"
+                f"{name}:{number} is {line[:80]!r}. Expected two symbols separated by a space. Is "
+                "this a subword-nmt merge file?"
             )
     # subword-nmt reads glossaries as regular expressions.
     glossaries = [re.escape(tag) for tag in tags]
     bpe = package.BPE(io.StringIO("\n".join(codes)), glossaries=glossaries)
     if bpe.version not in VERSIONS:
-        raise DataError(f"{name}:1 is {codes[0][:80]!r}; expected version 0.1 or 0.2.")
+        raise DataError(f"{name}:1 is {codes[0][:80]!r}. Expected version 0.1 or 0.2.")
     return bpe

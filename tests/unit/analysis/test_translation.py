@@ -45,7 +45,7 @@ def test_a_separator_that_a_copying_model_does_not_know_is_rejected(tmp_path: Pa
     data = tmp_path / "joint"
     path = random_models.copying(tmp_path / "copying.pt", data, 4 + 3)
     random_models.binarized_split(data, "train", "a b\nc d e\n", "a b\nc d\n")
-    with pytest.raises(DataError, match="has no '<sep>'"):
+    with pytest.raises(DataError, match="does not contain '<sep>'"):
         score_swapped({"a": [path]}, data, SwappedBleuConfig(subwords="none"))
 
 

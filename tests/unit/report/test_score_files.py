@@ -86,7 +86,7 @@ def test_files_of_one_folder_are_not_seeds(tmp_path: Path) -> None:
     table = score_table(collect_files([tmp_path / "named"]).scores)
     assert table.rows == {"a": [SeedRange([100.0])], "b": [SeedRange([0.0])]}
     expected = (
-        r"test\.a\.json and .*test\.b\.json have different scores of unnamed for the test set"
+        r"test\.a\.json and .*test\.b\.json contain different scores of unnamed on the test set"
     )
     with pytest.raises(DataError, match=expected):
         collect_files([tmp_path / "unnamed.1"])
@@ -148,7 +148,7 @@ def test_test_sets_with_periods_are_those_of_the_outputs(folder: str, tmp_path: 
     names = {"wmt.en-de": 50.0, "wmt.en-fr": 52.0}
     for name, value in names.items():
         write_scores(tmp_path / folder / f"{name}.bleu.json", value, system="base")
-    with pytest.raises(DataError, match=r"different scores of base for the test set wmt\."):
+    with pytest.raises(DataError, match=r"different scores of base on the test set wmt\."):
         collect_files([tmp_path])
     for name in names:
         (tmp_path / "base.1").mkdir(exist_ok=True)

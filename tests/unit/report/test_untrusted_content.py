@@ -161,7 +161,7 @@ def test_links_to_files_outside_the_folder_are_skipped(
     (tmp_path / "runs/c.1/test.txt").symlink_to("../a.1/test.txt")
     assert main(["report", str(tmp_path / "runs"), "-o", str(tmp_path / "r.html")]) == 0
     warnings = capsys.readouterr().err
-    assert warnings.count("is skipped: it is a link to a file outside the folder") == 3
+    assert warnings.count("is skipped: it links to a file outside the folder") == 3
     data = json.loads(structure(tmp_path / "r.html").data)
     assert [side["name"] for side in data["sides"]] == ["a", "c"]
     assert "secret" not in (tmp_path / "r.html").read_text()

@@ -117,7 +117,7 @@ def test_output_of_fairseq_generate() -> None:
     ]
     turned = parse_list(["H-0\t-1\tc b a@@"], "list", "r2l", rewrite, right_to_left=True)
     assert next(turned).candidates[0].text == "ab c"
-    with pytest.raises(UsageError, match="list has n-best lists of Moses"):
+    with pytest.raises(UsageError, match="list is in Moses format"):
         parse_list(["0 ||| a ||| r2l= -1 ||| -1"], "list", "r2l", rewrite, right_to_left=True)
 
 

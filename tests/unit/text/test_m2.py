@@ -110,7 +110,7 @@ def test_ids_of_annotators(tmp_path: Path) -> None:
         path.write_text("S a" + text)
         assert m2_annotators(path) == [0, 7][: 1 + bool(text)]
     path.write_text("S a\nA 0 1|||R|||b|||REQUIRED|||-NONE-|||one\n")
-    with pytest.raises(DataError, match=r"gold\.m2:2 is not"):
+    with pytest.raises(DataError, match=r"gold\.m2:2 is malformed"):
         m2_annotators(path)
 
 
