@@ -21,7 +21,7 @@ class WindowBatch:
     text: Spans
     """Ids of each window, beginning with <s>."""
     begins: Ids
-    """[windows], first position to use. It is 0, for <s>, only in a sentence's first window."""
+    """[windows], first position to use: 0, which is <s>, only in a sentence's first window."""
     ends: Ids
     """[windows], position after the last position to use."""
 

@@ -1,4 +1,4 @@
-"""sacreBLEU's BLEU and chrF: metrics and sufficient statistics."""
+"""BLEU and chrF with sacreBLEU: metrics and sufficient statistics."""
 
 from __future__ import annotations
 
@@ -42,16 +42,17 @@ def bleu_words(tokenizer: str) -> LineRewriter:
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
-"""Metrics for which reranking can tune weights, because they sum sentence statistics."""
+"""Names of the metrics that re-ranking can maximize, from summed sentence statistics."""
 SentenceSums = NDArray[np.int64]
 ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 
 
 class SumMetric(ABC):
-    """A sacreBLEU corpus metric that is a function of summed sentence counts.
+    """Corpus metric of sacreBLEU that is a function of summed sentence counts.
 
-    `pickle` and `copy` store only `option`, because sacreBLEU's metric cannot be pickled.
+    `pickle` and `copy` store the constructor's argument, because sacreBLEU's metric cannot be
+    pickled.
     """
 
     def __init__(self, metric: Any, option: str | int) -> None:
@@ -81,7 +82,7 @@ class SumMetric(ABC):
             ]
 
     def exact(self, sums: SentenceSums) -> float:
-        """Compute the corpus score from summed counts [counts] with sacreBLEU."""
+        """Compute the corpus score with sacreBLEU from summed counts [counts]."""
         return float(self._metric._compute_score_from_stats(sums.tolist()).score)
 
     @abstractmethod
@@ -96,8 +97,8 @@ class SumMetric(ABC):
 class BleuSums(SumMetric):
     """BLEU with sacreBLEU's default smoothing (exp).
 
-    The counts are the hypothesis length, the length of the closest reference, the correct n-grams
-    for n = 1 to 4, and all n-grams for n = 1 to 4.
+    Counts: hypothesis length, length of the closest reference, correct n-grams for n = 1 to 4, and
+    total n-grams for n = 1 to 4.
     """
 
     def __init__(self, tokenizer: str = "13a") -> None:
@@ -132,8 +133,7 @@ def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
 class ChrfSums(SumMetric):
     """chrF2 with character n-grams up to 6 and word n-grams up to `word_order`.
 
-    The counts for each order are the n-grams in the hypothesis, the n-grams in the best reference,
-    and the matches.
+    Counts for each order: n-grams of the hypothesis, n-grams of the best reference, and matches.
     """
 
     def __init__(self, word_order: int = 0) -> None:
@@ -161,7 +161,7 @@ class ChrfSums(SumMetric):
 
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
-    """Create the metric in `SUM_METRICS` with this name. `tokenizer` is only for BLEU."""
+    """Create the metric with a name in `SUM_METRICS`. `tokenizer` is for BLEU only."""
     check_choice("metric", name, SUM_METRICS)
     if name == "bleu":
         return BleuSums(tokenizer)
@@ -200,7 +200,7 @@ class Bleu(SacreBleuMetric):
 
     Args:
         references: one text per annotator (default: passed to each call)
-        tokenize: sacreBLEU tokenizer
+        tokenize: name of a sacreBLEU tokenizer
 
     Example:
         >>> print(Bleu().corpus_score(["the cat sat on the mat"], [["the cat sat on a mat"]]))
@@ -225,11 +225,11 @@ class Bleu(SacreBleuMetric):
 
 
 class Chrf(SacreBleuMetric):
-    """chrF2 or chrF2++, computed with sacreBLEU (Popovic, 2015, 2017).
+    """chrF2 or chrF2++ (Popovic, 2015, 2017), computed with sacreBLEU.
 
     Args:
         references: one text per annotator (default: passed to each call)
-        word_order: max order of word n-grams, 0 for chrF, 2 for chrF++
+        word_order: maximum order of word n-grams, 0 for chrF or 2 for chrF++
 
     Example:
         >>> print(Chrf(word_order=2).corpus_score(["the cat sat"], [["the cat sat"]]))

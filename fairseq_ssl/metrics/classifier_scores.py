@@ -55,7 +55,7 @@ class Accuracy(ReferenceMetric):
 
 
 def _without_line_ends(lines: Sequence[str]) -> list[str]:
-    """Remove the line ends that `readlines` keeps."""
+    """Return lines without line ends, which `readlines` keeps but `read_lines` removes."""
     return [line.rstrip("\r\n") for line in lines]
 
 
@@ -67,9 +67,9 @@ class ClassScores:
     accuracy: float
     macro_f1: float
     calibration_error: float | None
-    """Expected calibration error, or None without probabilities."""
+    """Expected calibration error, or None if there are no probabilities."""
     confusion: NDArray[np.int64]
-    """Counts, [gold, predicted]."""
+    """Confusion matrix, number of texts by [gold, predicted] class."""
 
 
 def class_scores(
@@ -128,7 +128,7 @@ class ClassificationReport:
 
 
 Predictions = tuple[list[str], "list[float] | None"]
-"""Predicted labels in a file, and their probabilities if all lines contain them."""
+"""Predicted labels of a file, and their probabilities if all lines contain them."""
 
 
 def score_predictions(
@@ -140,11 +140,10 @@ def score_predictions(
     """Score predicted labels against gold labels.
 
     Args:
-        gold: file in which each line contains a label, a tab and a text; predictions can contain
-            other labels
+        gold: file with a label, a tab and a text on each line; predictions can contain other labels
         systems: prediction files by system, one per seed; each line contains a label, and
-            optionally a tab and the class probabilities
-        baseline: system with which error rates are compared, with a paired bootstrap
+            optionally a tab and the probabilities of the classes
+        baseline: system whose error rate the others are compared with, in a paired bootstrap
         samples: number of bootstrap samples
     """
     names = [example.label for example in read_labeled_text(gold)]

@@ -1,8 +1,8 @@
-"""Extract and classify edits with ERRANT (Bryant et al., 2017).
+"""Extraction of edits and their types with ERRANT (Bryant et al., 2017).
 
 A spaCy pipeline tags and parses the sentences. The package errant merges and classifies their
-differences. The alignment is implemented here, because errant's is slow: it reads a spaCy token for
-each cell of the alignment table.
+differences. Sentences are aligned in this module, because errant's alignment is slow: it reads a
+spaCy token for each cell of the alignment table.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2
 log = logging.getLogger(__name__)
 
 PURPOSE = "Extracting edits with ERRANT"
-UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with Penn Treebank tags"
+UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Treebank"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
-"""Substitution costs for a different lemma, for different parts of speech that are both open
-classes, and for other differing parts of speech."""
+"""Substitution costs for different lemmas, for different open-class parts of speech, and for other
+different parts of speech."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that require torch."""
 
 NEEDED = {"TAG": "tagger", "POS": "attribute_ruler", "DEP": "parser", "LEMMA": "lemmatizer"}
-"""Token attributes that ERRANT reads, with a component that sets each attribute."""
+"""Token attributes that ERRANT reads, with a pipeline component that sets each attribute."""
 FACTORIES = {
     *("tok2vec", "tagger", "morphologizer", "parser", "senter", "sentencizer"),
     *("attribute_ruler", "lemmatizer", "trainable_lemmatizer"),
 }
 """Factories of components that set these attributes or sentence boundaries."""
 SAFE_NAME = re.compile(r"[\w-]+|@architectures = spacy(-legacy)?\.(?!Torch)\w+\.v\d+")
-"""Pattern for component names, which are also folder names, and for functions in the settings."""
+"""Pattern of allowed component names (also folder names) and functions in pipeline settings."""
 
 READ = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
 """Token attributes that cached rules may read."""
@@ -70,9 +70,9 @@ class Annotator:
     """Extracts the edits between two sentences.
 
     Args:
-        model: name or folder of a spaCy pipeline, or None for a blank pipeline. A blank pipeline
-            sets no parts of speech, so edits have no types and some are merged differently. From a
-            folder, only the components in `FACTORIES` are loaded.
+        model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
+            speech, edits have no types, and some are merged differently. From a folder, only the
+            components in `FACTORIES` are loaded.
     """
 
     def __init__(self, model: str | None) -> None:
@@ -96,7 +96,7 @@ class Annotator:
     def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
         """Return an M2 sentence per source, with one annotator per corrected sentence.
 
-        All sentences are parsed in one batch, each of them once. Unchanged sources are not parsed.
+        All sentences are parsed as one batch, each of them once. Unchanged sources are not parsed.
         """
         words = [(source.split(), [text.split() for text in texts]) for source, texts, _ in pairs]
         changed = {
@@ -135,10 +135,9 @@ class Annotator:
 
 
 class _CachedRules:
-    """Replacement for the attribute ruler and the lemmatizer that caches results by token.
+    """Replacement for the attribute ruler and the lemmatizer that caches the results per token.
 
-    Both components read one token at a time, except patterns for several tokens. Results of these
-    patterns are not cached.
+    Both read one token at a time. Documents that match a pattern of several tokens are not cached.
     """
 
     def __init__(self, nlp: Any) -> None:
@@ -150,7 +149,7 @@ class _CachedRules:
             (self._single if _is_single(rule) else self._longer).add(**rule)
         self._new_document = partial(import_optional("spacy.tokens", PURPOSE).Doc, nlp.vocab)
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """Token attributes after both components, by the attributes before."""
+        """Attributes of a token after both components, by its attributes before them."""
 
     def annotate(self, document: Any) -> Any:
         """Return a document with the annotations from both components."""
@@ -186,12 +185,12 @@ def _is_single(rule: Mapping[str, Any]) -> bool:
 
 
 def _attributes(document: Any) -> list[tuple[int, ...]]:
-    """Return the attribute ids of each token. The first id is its form."""
+    """Return the attribute ids of each token, starting with its form."""
     return list(map(tuple, document.to_array(["ORTH", *ANNOTATED]).tolist()))
 
 
 def _annotated(document: Any, tokens: Sequence[Sequence[int]]) -> Any:
-    """Return a copy of a document with new attribute ids for its tokens."""
+    """Return a document with the attribute ids of its tokens replaced."""
     return document.from_array(ANNOTATED, np.array(tokens, dtype=np.uint64))
 
 
@@ -363,8 +362,8 @@ def _pipeline(spacy: Any, model: str) -> Any:
         raise MissingPackageError(
             model,
             "Classifying errors with ERRANT",
-            f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to a pipeline folder. "
-            "Edits without types need no pipeline.",
+            f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to the folder of a "
+            "pipeline. Edits without types need no pipeline.",
         )
     with library_errors(f"{model} is not a readable spaCy pipeline"):
         # NumPy's matrix products are faster than BLIS.
@@ -384,8 +383,9 @@ def _pipeline(spacy: Any, model: str) -> Any:
 def _load_folder(folder: str) -> Any:
     """Load the components in a folder that set the attributes that ERRANT reads.
 
-    Pipeline settings can call any function that an installed package registers, for example to read
-    a file. Only spaCy layers may be called. Other sections of the settings are dropped.
+    The settings of a pipeline can call any function that an installed package registers, for
+    example to read a file. Here, only spaCy layers are allowed. Other sections of the settings are
+    ignored.
     """
     util = import_optional("spacy.util", PURPOSE, "gec")
     config = util.load_config(Path(folder) / "config.cfg", interpolate=True)
@@ -442,9 +442,9 @@ def annotate_texts(
     Args:
         source: tokenized text, one sentence per line
         references: one corrected text per annotator
-        model: name or folder of a spaCy pipeline, or None for edits without types
-        jobs: number of processes, 1 or more; it does not change the result
-        progress: called with the number of processed sentences
+        model: name or folder of a spaCy pipeline, or None to extract edits without types
+        jobs: number of processes, 1 or more, which does not change the result
+        progress: called with the number of sentences done
     """
     load_annotator(model)
     empty = 0

@@ -53,7 +53,7 @@ TypeTotals = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TypedCounts:
-    """Edit counts of a sentence or a corpus, by error type."""
+    """Edit counts for a sentence or a corpus, by error type."""
 
     correct: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
@@ -86,11 +86,12 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Choose an annotator for each sentence. Return the sentence's counts for this annotator.
+    """Return the counts of each sentence for the annotator that maximizes F.
 
-    The annotator maximizes F over all sentences up to this one. As in errant, F is rounded to four
-    digits. In a tie, more correct edits win, then fewer wrong edits, then fewer missing edits, then
-    the first annotator.
+    F is computed over all sentences up to and including this sentence.
+
+    As in errant, F is rounded to four digits. Ties are broken by more correct edits, then fewer
+    wrong edits, then fewer missing edits, then the order of the annotators.
     """
     total, counts = (0, 0, 0), []
     for sentence in choices:
@@ -107,7 +108,7 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Compute precision, recall and F (0 to 1) from counts of correct, wrong and missing edits."""
+    """Return precision, recall and F, 0 to 1, from the counts of correct, wrong, missing edits."""
     correct, wrong, missing = counts
     return f_scores(correct, correct + wrong, correct + missing, beta)
 
@@ -125,7 +126,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
 
     Args:
         counts: counts of each sentence
-        tier: a name of `TIERS`
+        tier: a name in `TIERS`
 
     Returns:
         Counts by category, in order of decreasing count in the gold edits.
@@ -155,9 +156,9 @@ class Errant(EditMetric):
 
     Args:
         gold: path of an M2 file, or its sentences
-        model: name or folder of a spaCy pipeline, to extract edits from hypotheses
-        untyped: use a blank pipeline. Edits then have no types and some are merged differently, so
-            the scores are not comparable with scores from a real pipeline.
+        model: name or folder of the spaCy pipeline with which edits are extracted
+        untyped: use a blank pipeline. Edits have no types, and some are merged differently, so
+            the scores are not comparable with those of a trained pipeline.
         beta: weight of recall relative to precision, above 0
         jobs: number of processes, 1 or more
         progress: called with the number of processed sentences
@@ -239,20 +240,20 @@ class Errant(EditMetric):
         }
 
     def typed_counts_of_file(self, path: str | Path) -> list[TypedCounts]:
-        """Return the edit counts of each sentence by error type, for the edits in an M2 file.
+        """Return the edit counts by error type for each sentence of an M2 file.
 
-        The file must contain the gold sources and the edits of a single system.
+        The file must contain the gold sources and the edits of one system.
         """
         sentences = list(read_m2(path))
         check_lengths(self._label, len(self.gold), path, len(sentences))
         for sentence, gold in zip(sentences, self.gold, strict=True):
             if sentence.words != gold.words or len(sentence.annotators) > 1:
                 raise DataError(
-                    f"{path}:{sentence.line} differs from {self._label}, or it has several "
-                    "annotators. Expected the same sources, and the edits of a single system."
+                    f"{path}:{sentence.line} differs from the source in {self._label}, or has "
+                    "several annotators. Expected the same sources and the edits of one system."
                 )
         if not sentences:
-            raise DataError(f"{path} has no sentences. Expected the sentences in {self._label}.")
+            raise DataError(f"{path} is empty. Expected the sentences of {self._label}.")
         edits = [next(iter(sentence.annotators.values())) for sentence in sentences]
         return self._compare(edits, self.gold)
 
@@ -271,7 +272,7 @@ class Errant(EditMetric):
     def _compare(
         self, edits: Sequence[Sequence[M2Edit]], gold: Sequence[M2Sentence]
     ) -> list[TypedCounts]:
-        """Return the counts of each sentence in comparison with the best annotator."""
+        """Return the counts of each sentence, in comparison with the best annotator's edits."""
         choices = [
             [compare_edits(ours, theirs) for theirs in sentence.annotators.values()]
             for ours, sentence in zip(edits, gold, strict=True)

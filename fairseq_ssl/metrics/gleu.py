@@ -32,9 +32,9 @@ GleuCounts = NDArray[np.float64]
 
 MAX_N = 4
 SAMPLES = 500
-"""Number of rounds if there are several references."""
+"""Number of sampling rounds if there are several references."""
 OF_SINGLE = "mean of single references"
-"""Name of the value used in comparisons, since rounds cannot be computed from sums."""
+"""Name of the value in comparisons, because rounds cannot be computed from summed counts."""
 
 
 class Gleu(ReferenceMetric):
@@ -93,8 +93,8 @@ class Gleu(ReferenceMetric):
     ) -> MetricScore:
         """Compute the GLEU of one sentence. It is the mean over the references.
 
-        As in the authors' script, counts of 0 are replaced with 1. The score can therefore be 100
-        for a sentence without 4-grams, and it is above 0 even without correct n-grams.
+        As in the authors' script, counts of 0 are replaced with 1. A sentence without 4-grams can
+        therefore score 100, and a sentence without correct n-grams scores above 0.
         """
         check_reference_list(references)
         metric = Gleu([[reference] for reference in references], [source])
@@ -132,7 +132,7 @@ class Gleu(ReferenceMetric):
 
     @property
     def compared(self) -> str:
-        """Name of the value that `total_score` returns, for comparisons."""
+        """Name of the value that `total_score` returns, which is used in comparisons."""
         return self.name if len(self.references) == 1 else OF_SINGLE
 
     def total_score(self, totals: SentenceStatistics) -> float:

@@ -54,7 +54,7 @@ def cell(values: Sequence[float], digits: int = 2) -> str:
 
 
 SentenceStatistics = NDArray[np.float64]
-"""Sufficient statistics, [sentences, numbers]. Their sums determine the corpus score."""
+"""Sufficient statistics, [sentences, numbers]. The column sums determine the corpus score."""
 CorpusScore = Callable[[SentenceStatistics], float]
 """Function that maps summed statistics [numbers] to the corpus score."""
 
@@ -132,7 +132,7 @@ TextSource = Path | Sequence[str]
 """Path of a text file, or a list of lines."""
 HYPOTHESES = "the hypotheses"
 MAX_BETA = 1000
-"""Max beta of an F score. The square of a huge beta would overflow."""
+"""Maximum beta of an F score. The square of a much larger beta would overflow."""
 BLOCK = 50
 """Number of sentences in a task for a worker process."""
 
@@ -156,7 +156,7 @@ class MetricScore:
 
     @property
     def score(self) -> float:
-        """The main value."""
+        """Main value."""
         return self.values[self.name]
 
     def __str__(self) -> str:
@@ -202,7 +202,7 @@ class Metric(ABC):
 
     @property
     def compared(self) -> str:
-        """Name of the value that `total_score` returns, for comparisons."""
+        """Name of the value that `total_score` returns, which is used in comparisons."""
         return self.name
 
     def total_score(self, totals: SentenceStatistics) -> float:
@@ -254,9 +254,9 @@ class ReferenceMetric(Metric):
         return metric._score_sentence(hypothesis)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters, by name. Subclasses add their own parameters.
+        """Return the signature's parameters by name. Subclasses add their parameters.
 
-        ``references`` is the number of references in the last corpus score, or of the metric.
+        ``references`` is the number of references for the last corpus score, or in the metric.
         """
         return {"references": self._scored_references}
 
@@ -273,7 +273,7 @@ class ReferenceMetric(Metric):
         ]
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Raise an error unless there are references, one for each hypothesis."""
+        """Raise an error if references are missing or not parallel to the hypotheses."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `references`.")
         for name, lines in zip(self._labels, self.references, strict=True):
@@ -313,7 +313,7 @@ class EditMetric(Metric):
         return MetricScore(self.name, self.values(self.statistics(hypotheses)))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters, by name. Subclasses add more parameters."""
+        """Return the signature's parameters by name. Subclasses add their parameters."""
         annotators = max(len(sentence.annotators) for sentence in self.gold)
         return {"beta": self.beta, "annotators": annotators}
 
@@ -370,22 +370,22 @@ def text_lines(text: TextSource, label: str) -> list[str]:
         label: name of the text in messages
     """
     if isinstance(text, str):
-        raise TypeError("Expected a list of lines or a `Path`, not a string.")
+        raise TypeError(f"A string was passed for {label}. Expected a list of lines or a `Path`.")
     return line_list(read_lines(text) if isinstance(text, Path) else text, label)
 
 
 def check_reference_list(references: Sequence[str]) -> None:
     """Raise TypeError if the references for a sentence are a single string."""
     if isinstance(references, str):
-        raise TypeError("Expected a list of references, not a string.")
+        raise TypeError("`references` is a string. Expected a list of references.")
 
 
 def f_scores(
     correct: float, proposed: float, gold: float, beta: float = 0.5
 ) -> tuple[float, float, float]:
-    """Compute precision, recall and F (0 to 1) from counts of correct, proposed and gold edits.
+    """Return precision, recall and F, 0 to 1, from the numbers of correct, proposed and gold edits.
 
-    Precision is 1 without proposed edits. Recall is 1 without gold edits.
+    Precision is 1 if there are no proposed edits. Recall is 1 if there are no gold edits.
     """
     precision = correct / proposed if proposed else 1.0
     recall = correct / gold if gold else 1.0
@@ -401,8 +401,8 @@ def text_label(text: object, default: str) -> str:
 def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
     """Raise an error unless there is a hypothesis for each of the `count` lines in a text."""
     if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
-        kind = "string" if isinstance(hypotheses, str) else type(hypotheses).__name__
-        raise TypeError(f"Expected a list of hypotheses, not a {kind}.")
+        kind = type(hypotheses).__name__
+        raise TypeError(f"`hypotheses` is of type {kind}. Expected a list of strings.")
     line_list(hypotheses, label)
     check_lengths(name, count, label, len(hypotheses))
     if not len(hypotheses):

@@ -13,7 +13,7 @@ from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
-"""rouge-score's names for ROUGE variants, by suffix."""
+"""Names of the ROUGE variants in rouge-score, by their suffix, such as L for ROUGE-L."""
 READ_BY_ROUGE = re.compile("[A-Za-z0-9]")
 """Characters that form words in rouge-score. All other characters separate words."""
 
@@ -21,14 +21,14 @@ READ_BY_ROUGE = re.compile("[A-Za-z0-9]")
 class Rouge(ReferenceMetric):
     """Mean F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum.
 
-    ROUGE-L treats a summary as one sentence. ROUGE-Lsum splits it at `sentence_mark`. If there are
-    several references, the highest score counts. As in the original script, words consist of digits
-    and Latin letters without accents.
+    ROUGE-L treats a summary as one sentence. ROUGE-Lsum splits it at `sentence_mark`. With several
+    references, the highest score is used. As in the original script, words consist of digits and
+    Latin letters without accents.
 
     Args:
         references: one text per annotator (default: passed to each call)
-        stem: compare the Porter stems of words
-        sentence_mark: token that separates the sentences in a summary (default: none)
+        stem: whether to compare Porter stems instead of words
+        sentence_mark: token that separates the sentences of a summary (default: none)
 
     Example:
         >>> print(Rouge().corpus_score(["the cat sat"], [["the cat ran"]]))
@@ -49,16 +49,16 @@ class Rouge(ReferenceMetric):
         self.sentence_mark = sentence_mark
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Also raise DataError for references in a script that ROUGE does not support."""
+        """Also raise an error if most references are in a script that ROUGE ignores."""
         super().check_references(hypotheses, label)
         for name, lines in zip(self._labels, self.references, strict=True):
             texts = [line for line in map(self._split, lines) if any(map(str.isalpha, line))]
             count = sum(READ_BY_ROUGE.search(text) is None for text in texts)
             if count > len(texts) / 2:
                 raise DataError(
-                    f"ROUGE finds no words in {count} of the {len(texts)} lines of {name}. As in "
-                    "the original script, words consist of digits and Latin letters without "
-                    "accents. Romanize references and summaries, or replace words with numbers."
+                    f"ROUGE finds no words in {count} of {len(texts)} lines in {name}. As in the "
+                    "original script, words consist of digits and Latin letters without accents. "
+                    "Romanize references and summaries, or replace each word with a number."
                 )
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:

@@ -35,7 +35,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, main_type
 
 MOST_FREQUENT = 10
-"""Max number of error types in figures, and in tables of type percentages."""
+"""Maximum number of error types in figures and in the table of gold edit types."""
 M2_SUFFIXES = (".m2", *(f".m2{suffix}" for suffix in COMPRESSIONS))
 STDIN = Path("-")
 
@@ -57,13 +57,13 @@ class ScoreBreakdown:
     """Table of scores by test set subset or by error type."""
 
     key: str
-    """Name of the rows, also used as the key in JSON."""
+    """Name of the kind of rows, which is also the key in JSON."""
     unit: str
-    """Name of the score."""
+    """Name of the score in the cells."""
     columns: list[str]
     """Names of the systems or levels."""
     rows: dict[str, list[SeedRange | None]]
-    """Scores by row, one per column. None if the error type occurs in no system or gold edit."""
+    """Scores by row, one per column. None if neither system nor gold edits have the error type."""
     counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
     """Edit counts of each row, by column and seed. Empty unless the rows are error types."""
 
@@ -116,13 +116,13 @@ class SystemScores:
     systems: dict[str, list[ScoredOutput]]
     """Outputs by system, one per seed."""
     breakdown: ScoreBreakdown | None = None
-    """Result of `analyze`, or None before the call."""
+    """Result of `analyze`, or None if it has not been called."""
     comparisons: dict[str, BootstrapResult] = field(default_factory=dict)
     """Results of `compare`: the difference between each system and the baseline."""
     parameters: dict[str, Any] = field(default_factory=dict)
     """Signature parameters added by `compare`."""
     name: str = ""
-    """Name of a single system, or "" if it is only a file path."""
+    """Name of a single system, or "" if its name is only the path of its file."""
 
     @property
     def is_single(self) -> bool:
@@ -135,7 +135,7 @@ class SystemScores:
         return len(next(iter(self.systems.values()))[0].rows)
 
     def compare(self, baseline: Sequence[ScoredOutput], resamples: int | None = None) -> None:
-        """Compare each system with a baseline, with a paired bootstrap.
+        """Compare each system with a baseline in a paired bootstrap.
 
         Args:
             baseline: outputs of the baseline, one per seed
@@ -253,7 +253,7 @@ def system_files(systems: Mapping[str, Sequence[str | Path]]) -> dict[str, list[
     files = {name: path_list(paths) for name, paths in systems.items()}
     for name, paths in files.items():
         if not paths:
-            raise UsageError(f"The system {name} has no files. Expected a file for each seed.")
+            raise UsageError(f"The system {name} has no files. Expected one file per seed.")
     return files
 
 
@@ -266,10 +266,10 @@ def score_systems(
     """Score files of hypotheses, one sentence per line.
 
     Args:
-        metric: metric with references or gold edits
-        systems: files by system, one per seed (``-``: stdin); `Errant` also accepts M2 files with
-            the edits of a system
-        baseline: files of the system for comparisons with a paired bootstrap, one per seed
+        metric: metric with its references or gold edits
+        systems: files by system, one per seed; `Errant` also accepts M2 files with the edits of
+            the system; ``-`` is stdin
+        baseline: files of the system to compare with in a paired bootstrap, one per seed
         resamples: number of bootstrap samples (default: 1000)
 
     Example:

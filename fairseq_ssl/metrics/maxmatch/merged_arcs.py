@@ -47,7 +47,7 @@ class Arcs:
 
     lattice: Lattice
     into: list[dict[int, Merged]]
-    """Edits by the index of their last cell, then by the index of their first cell."""
+    """Edits by index of the last cell, and then by index of the first cell."""
     order: list[Arc]
     """Arcs in m2scorer's order. Adjacent duplicates are listed once."""
     copies: dict[Arc, int]

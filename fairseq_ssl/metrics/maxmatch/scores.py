@@ -47,7 +47,7 @@ class MatchCounts(NamedTuple):
 
 
 def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCounts]]:
-    """Return the counts for each hypothesis and annotator, with annotators in sorted order.
+    """Return the match counts of each hypothesis, one per annotator, sorted by annotator id.
 
     Args:
         pairs: gold sentences and hypotheses
@@ -66,7 +66,7 @@ def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCou
 
 
 def proposed_edits(sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-    """Return the edits of a hypothesis that best match each annotator, in annotator order."""
+    """Return the best matching edits of a hypothesis, one list per annotator, sorted by id."""
     return _propose(sentence, output, _gold(sentence))
 
 
@@ -117,10 +117,12 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Choose an annotator for each sentence. Return the sentence's counts for this annotator.
+    """Return the counts of each sentence for the annotator that maximizes F.
 
-    The annotator maximizes F over all sentences up to this one. In a tie, more correct edits win,
-    then a lower sum of proposed edits and beta^2 times gold edits, then the first annotator.
+    F is computed over all sentences up to and including this sentence.
+
+    Ties are broken by more correct edits, then by a lower sum of the proposed edits and beta^2
+    times the gold edits, then by the order of the annotators.
     """
     total, counts = MatchCounts(0, 0, 0), []
     for choices in counts_of:

@@ -27,9 +27,9 @@ STEP = 1 << 20
 GOLD = 1 << 42
 FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
-"""Max number of arcs to compute for one gold edit."""
+"""Maximum number of arcs to compute for one gold edit."""
 SHORT = 100
-"""In rows with this many cells or more, only insertions about as long as gold edits are listed."""
+"""Number of cells from which a row's insertions are limited to the length of gold corrections."""
 
 
 class WidePaths:
@@ -139,7 +139,10 @@ class WidePaths:
         return match_insertions(here, edits, gold)[0]
 
     def _is_edit(self, begin: int, end: int, gold_edit: GoldEdit) -> bool:
-        """Return True if a gold edit is an arc between two cells and keeps few enough words."""
+        """Return True if the arc from `begin` to `end` matches the gold edit.
+
+        The arc must contain at most the allowed number of unchanged words.
+        """
         lattice = self._lattice
         (row, column), (end_row, end_column) = (
             divmod(cell, lattice.width) for cell in (begin, end)
