@@ -172,7 +172,7 @@ EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
 def drop_token(line: str, token: str) -> str:
     """Remove a token and repeated spaces from a line of tokens.
 
-    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``. The separate ▁ is removed, too.
+    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``. The separate ▁ is also removed.
     """
     text = " ".join(word for word in line.split(" ") if word not in ("", token))
     return EXTRA_MARKER.sub("", text)
