@@ -20,11 +20,11 @@ class TopEdits(NamedTuple):
     kept: Floats
     """Probability of keep, [positions]."""
     errors: Floats
-    """[positions], probability of an error at the position."""
+    """Probability of an error at the position, [positions]."""
     labels: Ids
-    """[positions, k], ids of the most probable edits besides keep, most probable first."""
+    """Ids of the most probable edits besides keep, most probable first, [positions, k]."""
     probabilities: Floats
-    """[positions, k], probabilities of these edits."""
+    """Probabilities of these edits, [positions, k]."""
 
 
 class EditCandidates(NamedTuple):
@@ -55,7 +55,7 @@ class EditedText(NamedTuple):
     text: Spans
     """The sentences, each with <s>."""
     origins: Ids
-    """[ids], position in the input whose edit kept or inserted the id."""
+    """Position in the input whose edit kept or inserted the id, [ids]."""
 
 
 def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSearch) -> ChosenEdits:
@@ -63,7 +63,7 @@ def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSear
 
     Args:
         candidates: the candidates.
-        starts: [sentences], positions of sentence starts.
+        starts: positions of sentence starts, [sentences].
         search: keep bias and minimum probabilities.
     """
     probabilities = candidates.probabilities
@@ -135,7 +135,7 @@ class EditApplier:
 
         Args:
             text: sentences, each beginning with <s>.
-            labels: [positions], ids of possible edits.
+            labels: ids of possible edits, [positions].
         """
         own = self.own[labels]
         counts = own + self.inserted[labels]
@@ -163,7 +163,7 @@ class EditApplier:
 
         Args:
             edited: sentences after all edits except merges.
-            labels: [merges], ids of the merges.
+            labels: ids of the merges, [merges].
             positions: [merges], position of the token to merge with the previous one. A position
                 at the end of a sentence is skipped.
         """

@@ -25,9 +25,9 @@ class SubwordBatch(NamedTuple):
     ids: Any
     """Subword ids with the encoder's start and end symbols, [batch, time]."""
     first: Any
-    """[batch, words], index in `time` of the first subword of <s> and of each word."""
+    """Index in `time` of the first subword of <s> and of each word, [batch, words]."""
     counts: Any
-    """[batch, words], number of subwords of <s> and of each word, 0 for padding."""
+    """Number of subwords of <s> and of each word, 0 for padding, [batch, words]."""
 
 
 class WordTokenizer:

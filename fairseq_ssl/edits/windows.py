@@ -21,9 +21,9 @@ class WindowBatch:
     text: Spans
     """Ids of each window, beginning with <s>."""
     begins: Ids
-    """[windows], first position to use: 0, which is <s>, only in a sentence's first window."""
+    """First position to use, [windows]. It is 0, for <s>, only in a sentence's first window."""
     ends: Ids
-    """[windows], position after the last position to use."""
+    """Position after the last position to use, [windows]."""
 
     @property
     def counts(self) -> Ids:

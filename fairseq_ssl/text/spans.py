@@ -18,9 +18,9 @@ class Spans:
     """Sequences of ids with different lengths, concatenated in one array."""
 
     ids: NDArray[Any]
-    """[ids], the concatenated sequences."""
+    """The concatenated sequences, [ids]."""
     lengths: NDArray[np.int64]
-    """[sequences], number of ids in each sequence."""
+    """Number of ids in each sequence, [sequences]."""
 
     @classmethod
     def of(cls, runs: Sequence[NDArray[Any]]) -> Spans:

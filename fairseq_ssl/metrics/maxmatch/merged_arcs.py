@@ -43,7 +43,7 @@ class GoldEdit(NamedTuple):
 
 @dataclass(frozen=True)
 class Arcs:
-    """All edits in a lattice, as in the m2scorer's edge list."""
+    """All edits in a lattice, as in m2scorer's list of arcs."""
 
     lattice: Lattice
     into: list[dict[int, Merged]]
