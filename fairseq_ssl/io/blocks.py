@@ -28,7 +28,7 @@ from fairseq_ssl.io.text_files import (
 )
 
 BLOCK_SIZE = 2**18
-"""Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
+"""Default block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class Span:
     """
 
     paths: tuple[Path | None, ...]
-    """File of each side; None for stdin, or for a text in memory."""
+    """File of each side, or None for stdin and for a text in memory."""
     file: int = 0
     """Index of the file within each text."""
     starts: tuple[int, ...] = ()
-    """Offset of the start of the span in each decompressed file, in bytes (default: 0).
+    """Start offset in each decompressed file, in bytes (default: 0).
 
     In parallel files, each offset is the start of a line.
     """
     end: int | None = None
-    """Offset of the end in the first file: a multiple of the block size or the start of a line.
+    """End offset in the first file: a multiple of the block size or the start of a line.
 
-    None stands for the end of the file.
+    If it is None, the span ends with the file.
     """
     before: int | None = 0
-    """Number of lines before the span in each file; None if unknown."""
+    """Number of lines before the span in each file, or None if unknown."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Block:
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Numbers for random seeds, different for each block of a text."""
+        """Block index and file index, which seed the random numbers of a block."""
         return self.number, self.span.file
 
     @property
@@ -113,11 +113,11 @@ class Block:
         return self.data[side].removesuffix(b"\n").split(b"\n")
 
     def lines(self, side: int = 0) -> list[str]:
-        """Decode the lines of a side, without newlines. Raise DataError for invalid UTF-8."""
+        """Return the lines of a side, without newlines. Raise DataError for invalid UTF-8."""
         return self.text(side).split("\n")
 
     def text(self, side: int = 0) -> str:
-        """Decode a side, without the last newline. Raise DataError for invalid UTF-8."""
+        """Return a side as text, without the last newline. Raise DataError for invalid UTF-8."""
         data = self.data[side].removesuffix(b"\n")
         try:
             return data.decode("utf-8")
@@ -126,7 +126,7 @@ class Block:
             raise utf8_error(place, data, error.start) from None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of lines of the first and the second file."""
+        """Yield pairs of lines from the first and the second file."""
         return zip(self.lines(0), self.lines(1), strict=True)
 
 
@@ -314,7 +314,7 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
 
 
 def is_splittable(path: Path) -> bool:
-    """Return True for a file that is not compressed and that `unix_text` does not convert."""
+    """Return True if a file is not compressed and needs no conversion by `unix_text`."""
     if path.suffix in COMPRESSIONS or is_device(path):
         return False
     with open_text(path) as file:
