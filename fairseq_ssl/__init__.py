@@ -16,33 +16,35 @@ Names registered with fairseq, by the flag that selects them:
     pointer_transformer, pointer_transformer_tiny
         Transformers with a pointer-generator output layer (PoDA).
     bytenet, bytenet_simplified, bytenet_selu, bytenet_no_norm, bytenet_digits, bytenet_v2
-        Dilated convolutions in linear time, with the decoder stacked on the encoder (ByteNet).
+        Dilated convolutional networks that run in linear time, with the decoder stacked on the
+        encoder (ByteNet).
     lstm_classifier
         An LSTM text classifier, for use as an expert (MEIN).
     encoder_classifier, bert_classifier
-        Text classifiers with the encoder of a translation model or with a BERT (MEIN).
+        Text classifiers with a BERT encoder or the encoder of a translation model (MEIN).
     recurrent_lm
         LSTM language models that initialize lstm_classifier, for the task language_modeling (MEIN).
     imitators
-        Convolutions that predict an expert's labels from windows of subwords (MEIN).
+        Convolutional networks that predict an expert's labels from windows of subwords (MEIN).
     expert_and_imitators
         A mixture of an expert and its imitators, fine-tuned together (MEIN).
 --task
     copying_translation
-        fairseq's translation, for models that copy words, even out-of-vocabulary ones (PoDA).
+        fairseq's translation task for models that copy words, even out-of-vocabulary ones (PoDA).
     denoising_pretraining
         Reconstruct text from noised text, with new noise in each epoch (PoDA).
     edit_labeling
         Correct text by labeling its tokens with edits, iteratively (PIE).
     local_transduction
-        fairseq's translation with aggressive decoding: the source is the draft (--aggressive).
+        fairseq's translation task with aggressive decoding, which uses the source as a draft
+        (--aggressive).
     reconstruction_translation
         Train both translation directions on parallel and monolingual text (ByteNet).
     semi_supervised_classification
         Text classification with an expert, imitators, or both (MEIN).
     tagged_translation
-        fairseq's translation on genuine and synthetic data at a fixed ratio, with source tags;
-        decodes with noisy beam search and fluency boost.
+        fairseq's translation task with genuine and synthetic data at a fixed ratio, source tags,
+        noisy beam search and fluency boost.
 --criterion
     classification_cross_entropy
         Cross-entropy over text classes (MEIN).
@@ -79,9 +81,7 @@ __all__ = ["__version__", "register"]
 def register() -> None:
     """Register the names listed in the module docstring, and patch fairseq.
 
-    The patches fix bugs and prevent checkpoints from running code.
-
-    Calls after the first do nothing.
+    The patches fix bugs and prevent checkpoints from running code. Further calls have no effect.
     """
     global _is_registered
     if not _is_registered:

@@ -1,4 +1,4 @@
-"""``python -m fairseq_ssl`` is the command ``fairseq-ssl``."""
+"""Entry point of ``python -m fairseq_ssl``, which runs the command ``fairseq-ssl``."""
 
 import sys
 

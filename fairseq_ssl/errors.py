@@ -14,7 +14,8 @@ from typing import Any
 from unicodedata import category
 
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode categories that `one_line` escapes: controls, surrogates, line and paragraph ends."""
+"""Unicode categories that `one_line` escapes: controls, surrogates, separators of lines and
+paragraphs."""
 
 
 class FairseqSslError(Exception):
@@ -44,7 +45,7 @@ class OutputError(DataError):
 
 
 class UnsafeCheckpointError(DataError):
-    """A checkpoint whose pickle calls functions that a checkpoint does not need."""
+    """A checkpoint or model folder that could run code or read other files when it is loaded."""
 
 
 class MissingPackageError(FairseqSslError):
@@ -59,18 +60,18 @@ class MissingPackageError(FairseqSslError):
 
 
 RUST_PANICS = "pyo3_runtime"
-"""Module of the exceptions that panics in Rust raise. They are not subclasses of `Exception`."""
+"""Module of the exception type for Rust panics, which is not a subclass of `Exception`."""
 
 
 @contextmanager
 def library_errors(message: str) -> Iterator[None]:
-    """Raise DataError if another package fails in the block, for example with a panic in Rust.
+    """Raise DataError if a library call in the block fails, for example with a Rust panic.
 
-    Rust prints the message of a panic to the file descriptor 2 before the exception is raised.
-    Python cannot prevent this, and redirecting the descriptor would lose output of other threads.
+    Rust prints the panic message to file descriptor 2 before the exception is raised. Python cannot
+    prevent this, and redirecting the descriptor would lose output of other threads.
 
     Args:
-        message: what failed, to which the first line of the package's message is added.
+        message: description of what failed. The first line of the library's message is appended.
     """
     try:
         yield
@@ -83,12 +84,12 @@ def library_errors(message: str) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of the message of an exception, or its type without a message."""
+    """Return the first line of an exception's message, or its type name if there is no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def one_line(text: str) -> str:
-    """Return a message with its line ends and control characters escaped.
+    """Return a message in which line breaks and control characters are escaped.
 
     Messages contain file names and file content. A terminal would interpret control characters.
     """
@@ -110,7 +111,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 
 def system_error(error: BaseException) -> OSError | None:
-    """Return the first OSError in the chain of an exception and its causes, or None.
+    """Return the first OSError among an exception and its causes, or None.
 
     On a full disk, torch raises a RuntimeError that is caused by an OSError.
     """
@@ -133,8 +134,8 @@ def reject_options(subject: str, options: Mapping[str, Any]) -> None:
     """Raise ConfigurationError if an option is set that cannot be used with `subject`.
 
     Args:
-        subject: end of the message "... cannot be used with", such as an option.
-        options: values of fairseq's options by name.
+        subject: what the options cannot be used with, such as another option.
+        options: values of fairseq options, by name.
     """
     for name, value in options.items():
         if value:
@@ -156,7 +157,7 @@ def check_positive(name: str, value: object) -> None:
 
 
 DISTRIBUTIONS = {"yaml": "PyYAML", "sklearn": "scikit-learn", "MeCab": "mecab-python3"}
-"""Names on PyPI by module name, for packages whose module has a different name."""
+"""PyPI names by module name, for packages whose PyPI name differs from the module name."""
 TRAINING_PACKAGES = ("torch", "fairseq", "omegaconf")
 INSTALL_TRAINING = "pip install 'fairseq-ssl[train]'"
 
@@ -183,7 +184,8 @@ def import_optional(module: str, purpose: str, extra: str = "") -> Any:
     Args:
         module: name of the module, such as ``sklearn.linear_model``.
         purpose: what needs the module, as the subject of "... needs the package".
-        extra: extra of fairseq-ssl that installs the module (empty: the error names the package).
+        extra: extra of fairseq-ssl that installs the module. If it is empty, the error suggests
+            installing the package itself.
     """
     try:
         return importlib.import_module(module)

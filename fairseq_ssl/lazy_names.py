@@ -1,4 +1,4 @@
-"""Public names of a package whose modules are imported on use, so that commands start faster."""
+"""Lazy import of a package's public names, so that commands start faster."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return `__getattr__` of a package, which imports the module of a public name on first use.
+    """Return a `__getattr__` for a package that imports each name's module on first use.
 
     Args:
-        package: name of the package
-        modules: public names by module
+        package: name of the package.
+        modules: public names, by the module that defines them.
     """
     module_of = {name: module for module, names in modules.items() for name in names}
 

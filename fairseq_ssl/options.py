@@ -34,10 +34,10 @@ Config = TypeVar("Config")
 
 @dataclass(frozen=True)
 class Declaration:
-    """Help and valid values of an option, and how a command parses it."""
+    """The declaration of an option: its help text, its valid values and how commands parse it."""
 
     help: str
-    """A noun phrase without the range and the default, which are generated."""
+    """Help text, a noun phrase without the range and the default, which are added automatically."""
     low: float | None = None
     """Minimum, inclusive."""
     above: float | None = None
@@ -48,18 +48,18 @@ class Declaration:
     """Maximum, exclusive."""
     choices: tuple[str, ...] = ()
     usual: str | None = None
-    """The default in words, if the value is not clear, such as ``one per core``."""
+    """Description of the default if its value is not clear, such as ``one per core``."""
     flag: str | None = None
     """Name of the flag without dashes (default: the name of the field)."""
     parse: Callable[[str], Any] | None = None
-    """Conversion of an argument (default: by the type of the field)."""
+    """Function that parses an argument (default: the one for the field's type)."""
     metavar: str | tuple[str, ...] | None = None
     nargs: int | str | None = None
     alias: str | None = None
     """A short flag in fairseq's commands, such as ``-s``."""
 
     def expected(self) -> str:
-        """Return the valid values in words, such as ``0 to 1``; empty if all values are valid."""
+        """Describe the valid values, such as ``0 to 1``. Return "" if all values are valid."""
         if self.choices:
             *others, last = self.choices
             return f"{', '.join(others)} or {last}"
@@ -72,7 +72,7 @@ class Declaration:
         return f"{self.low:,} or more" + ("" if self.below is None else f", below {self.below:,}")
 
     def contains(self, value: float) -> bool:
-        """Return True if a number is in the range. Infinity never is."""
+        """Return True if a number is finite and in the range or, without a range, not NaN."""
         if not self.expected():
             return not math.isnan(value)
         return (
@@ -84,7 +84,7 @@ class Declaration:
         )
 
     def describe(self, values: str) -> str:
-        """Return the help with the valid values, which follow its first clause."""
+        """Return the help text, with `values` inserted before its first semicolon or at its end."""
         first, *rest = self.help.split("; ", 1)
         return "; ".join([f"{first}, {values}" if values else first, *rest])
 
@@ -92,12 +92,12 @@ class Declaration:
 def option(default: Any, help: str, **values: Any) -> Any:
     """Declare a dataclass field as an option.
 
-    The annotation of the field gives its type: bool, int, float, str, Path, or a union of one of
-    them with None, or a tuple of paths. A field of another type needs `parse`.
+    The field's annotation determines the option's type: bool, int, float, str, Path, a union of one
+    of them with None, or a tuple of paths. A field with a different type needs `parse`.
 
     Args:
         default: the default, or `MISSING` for a required option.
-        help: what it is, without range and default.
+        help: noun phrase that describes the option, without range and default.
         values: other fields of `Declaration`.
     """
     declaration = Declaration(help, **values)
@@ -114,7 +114,7 @@ def options_of(kind: type[Any]) -> dict[str, Field[Any]]:
 
 
 def describe(declared: Field[Any]) -> str:
-    """Return the help of an option with its valid values."""
+    """Return the help text of an option with its valid values."""
     declaration: Declaration = declared.metadata["option"]
     return declaration.describe(
         "true or false" if kind_of(declared) is bool else declaration.expected()
@@ -122,23 +122,23 @@ def describe(declared: Field[Any]) -> str:
 
 
 def kind_of(declared: Field[Any]) -> type[Any] | None:
-    """Return the type in the annotation of an option: bool, int, float, str, Path or None.
+    """Return the type in an option's annotation: bool, int, float, str or Path.
 
-    An option that is a path, or a tuple of paths, has the type Path.
+    A tuple of paths has the type Path. For other annotations, the result is None.
     """
     words = re.findall(r"\b(Path|tuple|bool|int|float|str)\b", str(declared.type))
     return _TYPES.get("Path" if "Path" in words else words[0]) if words else None
 
 
 def check(config: Any) -> None:
-    """Raise UsageError if an option of a dataclass is not among its valid values."""
+    """Raise UsageError if an option of a dataclass instance has an invalid value."""
     for name, declared in options_of(type(config)).items():
         if problem := _problem(declared, getattr(config, name)):
             raise UsageError(f"`{name}` is {problem}")
 
 
 def _problem(declared: Field[Any], value: Any) -> str | None:
-    """Return the error message for a wrong value of an option, or None for a valid value."""
+    """Return the invalid value and the expected values as text, or None if `value` is valid."""
     declaration: Declaration = declared.metadata["option"]
     kind, expected = kind_of(declared), declaration.expected()
     if value is None and re.search("None|Optional", str(declared.type)):
@@ -159,7 +159,7 @@ _NUMBERS: dict[Any, tuple[Any, str]] = {
     int: (Integral, "an integer"),
     float: (Real, "a number"),
 }
-"""Valid types and their description, by the type of the option."""
+"""Accepted number type and its description in messages, by option type."""
 
 
 # Commands
@@ -177,7 +177,7 @@ def add_options(
         parser: a parser, or a group of its options.
         config: the dataclass.
         only: names of the options (default: all).
-        prefix: with ``edit_``, each option can also be written with fairseq's name, as --edit-X.
+        prefix: prefix of the names in fairseq. With ``edit_``, --edit-NAME is an alias of --NAME.
     """
     declared = options_of(config)
     for name in declared if only is None else only:
@@ -185,7 +185,7 @@ def add_options(
 
 
 def passed(args: argparse.Namespace, config: type[Any]) -> dict[str, Any]:
-    """Return the options of a dataclass that were passed to a command, by name."""
+    """Return the values of the dataclass options that were passed to a command, by name."""
     return {name: getattr(args, name) for name in options_of(config) if hasattr(args, name)}
 
 
@@ -215,7 +215,7 @@ def _add_option(parser: argparse._ActionsContainer, declared: Field[Any], prefix
 
 
 def _help(declaration: Declaration, default: Any) -> str:
-    """Return a help text with range and default. A command prints the choices itself."""
+    """Return the help text with range and default. argparse adds the choices."""
     text = declaration.describe("" if declaration.choices else declaration.expected())
     if declaration.usual:
         return f"{text} (default: {declaration.usual})"
@@ -228,7 +228,7 @@ def _help(declaration: Declaration, default: Any) -> str:
 
 
 def integer(word: str) -> int:
-    """Parse an integer. This function and the next three are types for argparse."""
+    """Parse an integer. Like the next three functions, this is a `type` for argparse."""
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", word):  # integers of 15 digits are exact as floats
         raise argparse.ArgumentTypeError(f"{word!r} is not an integer of up to 15 digits.")
     return int(word)
@@ -257,7 +257,7 @@ _KINDS: dict[Any, tuple[Callable[[str], Any], str]] = {
     float: (number, "X"),
     Path: (Path, "FILE"),
 }
-"""Conversion and metavar of the arguments of a command, by type."""
+"""Parsing function and metavar of a command's argument, by option type."""
 
 
 # fairseq
@@ -285,13 +285,13 @@ def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], 
 
 
 def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
-    """Wrap a fairseq function that registers classes, for classes with declared options.
+    """Extend a `register_*` function of fairseq to check the options of each registered class.
 
-    A registered class checks its options at the beginning of `method`.
+    A class checks its options at the beginning of `method`.
 
     Args:
         register: fairseq's `register_model`, `register_task` or `register_criterion`.
-        method: name of the class method that creates an object from options, its first argument.
+        method: name of the class method that builds an object. Its first argument is the options.
     """
 
     def register_checked(
@@ -299,7 +299,7 @@ def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
     ) -> Callable[[type[Config]], type[Config]]:
         """Return a decorator that registers a class.
 
-        `config` is a dataclass with further options, which fairseq does not know.
+        `config` is a dataclass of options to check, for a class without a fairseq dataclass.
         """
 
         def decorate(cls: type[Config]) -> type[Config]:
@@ -320,16 +320,16 @@ def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
 
 
 def check_fairseq(config: type[Any], values: Any) -> None:
-    """Raise ConfigurationError if an option that a fairseq dataclass declares is not valid."""
+    """Raise ConfigurationError if an option that a dataclass declares has an invalid value."""
     for name, declared in options_of(config).items():
         if problem := _problem(declared, getattr(values, name, declared.default)):
             raise ConfigurationError(f"{flag(name)} is {problem}")
 
 
 def from_fairseq(config: type[Config], values: Any, prefix: str, **more: Any) -> Config:
-    """Create a dataclass from options that `fairseq_options` added.
+    """Create a dataclass instance from the options that `fairseq_options` added.
 
-    Raise ConfigurationError for an invalid value. The message contains the name in fairseq.
+    Raise ConfigurationError for an invalid value. The message contains the option's fairseq name.
     """
     given = {name: getattr(values, f"{prefix}{name}") for name in options_of(config)}
     try:

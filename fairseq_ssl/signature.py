@@ -11,7 +11,7 @@ from typing import Any
 from fairseq_ssl._version import __version__
 
 MAX_LENGTH = 63
-"""Max length of a string in the short form of a signature."""
+"""Maximum length of a string in the short form of a signature, in characters."""
 DIGITS = 8
 """Number of hexadecimal digits of a digest in the short form."""
 
@@ -22,9 +22,10 @@ class Signature:
 
     method: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Settings, counts, and digests of models and other resources, equal on all machines."""
+    """Settings, counts, and digests of models and other resources, which do not depend on the
+    machine."""
     details: dict[str, Any] = field(default_factory=dict)
-    """Further values for the JSON file that differ between machines, such as paths and times."""
+    """Further values for the JSON file, which depend on the machine, such as paths and times."""
     version: str = __version__
 
     def __str__(self) -> str:
@@ -37,7 +38,7 @@ class Signature:
         return "|".join([self.method, *shown, f"version:{self.version}"])
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the JSON file."""
+        """Return the content of the JSON file: method, version, parameters and details."""
         return {"method": self.method, "version": self.version} | self.parameters | self.details
 
 
@@ -71,4 +72,4 @@ def plain_number(value: object) -> int | float:
         return int(value)
     if isinstance(value, Real):
         return float(value)
-    raise TypeError(f"{value!r} cannot be written as JSON.")
+    raise TypeError(f"{value!r} cannot be written as JSON. Expected a number.")

@@ -21,6 +21,10 @@ from pathlib import Path
 
 SELF = Path(__file__).resolve()
 ROOT = SELF.parent.parent
+TOOLS = (
+    "ERRANT|Moses|MaxMatch|sacreBLEU|spaCy|aspell|langid|m2scorer|fastText|lemminflect|MeCab|"
+    "sentencepiece|subword-nmt"
+)
 PHRASES = {
     "told|tells?|said": "reported, logged, listed, parsed from",
     "mend(s|ed|ing)?": "fix, patch",
@@ -56,6 +60,10 @@ PHRASES = {
     "out of (its|their|the) place|undone|handed over|hands? over": "moved; reverted; passed",
     "(each|every) verb|verbs (that|which) (need|read|write|load)": "command",
     "trainings": "training runs",
+    "valid (texts?|sets?)": "validation data, validation set",
+    "(?<=,\\s)too(?=[.;:)]|$)": "also",
+    f"(?<!trained\\s)(?<!written\\s)(?<!identified\\s)by ({TOOLS})": "with",
+    f"in the format of ({TOOLS}|Hugging Face|fairseq|transformers|GECToR|numpy)": "in X format",
 }
 """Replacements by regular expressions of banned words and phrases."""
 BRITISH = (
@@ -89,6 +97,9 @@ SKIPPED_DEFAULTS = (
     "[]",
     "argparse.SUPPRESS",
 )
+GENITIVES = re.compile(r"\bthe \w+ of (the|an?) \w+ of (the|an?)\b")
+THESIS = re.compile(r"\b(the|a) thesis\b|\(thesis\b", re.IGNORECASE)
+VERBLESS = re.compile(r"(?<=[.\]]) None: ")
 SENTENCE = re.compile(r"(?=.*\b(a|an|and|are|be|for|in|is|not|of|or|the|to|with)\b)(\w+,? ){3}")
 WORD = re.compile(r"[A-Za-z]+")
 FILLERS = {"a", "an", "the", "of", "return", "yield", "this", "get", "and", "for", "to", "in"}
@@ -241,18 +252,30 @@ def check_text(text: Text) -> Iterator[tuple[int, str, str]]:
                 continue
             line = text.line + (prose.count("\n", 0, match.start()) if several_lines else 0)
             yield line, f"not {' '.join(match[0].split())!r} but {instead}", context(prose, match)
+    if text.kind != "page" and (thesis := THESIS.search(prose)):
+        yield text.line, "not 'the thesis' but Kiyono (2022), or nothing", context(prose, thesis)
     first = text.text.strip().split("\n")[0]
+    if text.kind in ("docstring", "help") and GENITIVES.search(first):
+        yield text.line, "two genitives in a row: use a compound noun", first
     if text.kind == "docstring":
-        opening = OPENING.match(first)
-        if opening:
-            yield text.line, f"docstring opens with {opening[0]}", first
-        words = [word.lower() for word in WORD.findall(first)]
-        named = {stem(word) for word in WORD.findall(split_name(text.name))}
-        if named and {stem(word) for word in words if word not in FILLERS} <= named:
-            yield text.line, "docstring repeats the name", first
+        yield from docstring_faults(text, first)
     elif text.kind == "help":
         for rule in help_faults(text):
             yield text.line, rule, text.text
+
+
+def docstring_faults(text: Text, first: str) -> Iterator[tuple[int, str, str]]:
+    """Yield the findings in a docstring, whose first line is `first`."""
+    opening = OPENING.match(first)
+    if opening:
+        yield text.line, f"docstring opens with {opening[0]}", first
+    words = [word.lower() for word in WORD.findall(first)]
+    named = {stem(word) for word in WORD.findall(split_name(text.name))}
+    if named and {stem(word) for word in words if word not in FILLERS} <= named:
+        yield text.line, "docstring repeats the name", first
+    for match in VERBLESS.finditer(text.text):
+        line = text.line + text.text.count("\n", 0, match.start())
+        yield line, "sentence without a verb: write (None: ...)", context(text.text, match)
 
 
 def help_faults(text: Text) -> Iterator[str]:

@@ -115,7 +115,7 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
 
 
 def draw_features(analysis: FeatureAnalysis, metric: str, path: Path) -> None:
-    """Draw the score of each feature alone, and the score without it.
+    """Draw the score of each feature alone, and the score of all other features.
 
     Horizontal lines show the scores of the first candidates and of the tuned weights.
     """

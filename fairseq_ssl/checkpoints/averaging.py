@@ -1,4 +1,4 @@
-"""Averaging of checkpoints."""
+"""Weight averaging of fairseq checkpoints."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def average(paths: Sequence[str | Path], moving: bool = False) -> State:
 
 
 def _read(path: Path, moving: bool) -> State:
-    """Read a checkpoint. With `moving`, replace its weights by their moving average."""
+    """Read a checkpoint. If `moving` is True, replace its weights with their moving averages."""
     state = read_checkpoint(path)
     if moving:
         stored = (state.get("extra_state") or {}).get("ema")
         if stored is None:
             raise DataError(
-                f"{path} contains no moving average. Expected a checkpoint that was trained with "
+                f"{path} contains no moving averages. Expected a checkpoint that was trained with "
                 "the option store_ema."
             )
         state["model"] = stored
@@ -77,7 +77,7 @@ def _read(path: Path, moving: bool) -> State:
 
 
 def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
-    """Return the names of all tensors, grouped by tensors that share memory (tied weights)."""
+    """Return the tensor names in groups. The tensors in a group share memory (tied weights)."""
     groups: dict[TieKey, list[str]] = {}
     for name, tensor in model.items():
         storage = tensor.untyped_storage().data_ptr()
@@ -90,7 +90,7 @@ def _check_same_model(first_path: Path, first: State, path: Path, state: State) 
     """Raise DataError with the first difference if two checkpoints have different models."""
     difference = weight_difference(state["model"], first["model"])
     if architecture(first) != architecture(state):
-        difference = f"{architecture(state)!r} against {architecture(first)!r}"
+        difference = f"the architectures are {architecture(state)!r} and {architecture(first)!r}"
     if difference is None:
         return
     raise DataError(

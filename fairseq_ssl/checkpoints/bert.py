@@ -32,10 +32,10 @@ class Kind:
     """Names of the special symbols and weights of BERT or RoBERTa."""
 
     special: Mapping[str, str]
-    """Special symbols of fairseq, and their names in the language model if they differ."""
+    """The language model's name of each special symbol of fairseq, if the names differ."""
     mask: str
     head: str
-    """Prefix of the weights of the masked language model head."""
+    """Prefix of the weight names in the masked language model head."""
     transform: str
     norm: str
 
@@ -50,7 +50,7 @@ KINDS = {
     ),
     "roberta": Kind({}, "<mask>", "lm_head", "lm_head.dense", "lm_head.layer_norm"),
 }
-"""Names of symbols and weights by the model_type in config.json."""
+"""Names of symbols and weights, by the model_type in config.json."""
 
 SIZES = {
     "num_hidden_layers": "encoder_layers",
@@ -58,7 +58,7 @@ SIZES = {
     "intermediate_size": "encoder_ffn_embed_dim",
     "num_attention_heads": "encoder_attention_heads",
 }
-"""Option of an edit tagger for each size in config.json."""
+"""Edit tagger option for each size in config.json."""
 
 DEFAULTS: dict[str, Any] = {
     "layer_norm_eps": 1e-12,
@@ -68,10 +68,10 @@ DEFAULTS: dict[str, Any] = {
     "type_vocab_size": 2,
     "pad_token_id": 1,
 }
-"""Defaults of settings that are missing in config.json. The padding id is RoBERTa's."""
+"""Defaults of settings that are missing in config.json. The padding id is the one of RoBERTa."""
 
 FIXED = ("hidden_act", "position_embedding_type", "is_decoder")
-"""Settings for which the edit tagger supports only the default."""
+"""Settings for which the edit tagger supports only the value in `DEFAULTS`."""
 
 LAYER = {
     "attention.output.dense": "out_proj",
@@ -80,11 +80,11 @@ LAYER = {
     "output.dense": "fc2",
     "output.LayerNorm": "final_norm",
 }
-"""Names of the modules of a layer in the language model, and in the edit tagger."""
+"""Names of a layer's modules in the edit tagger, by their names in the language model."""
 
 WORDS = "embeddings.word_embeddings.weight"
 SHOWN = 5
-"""Maximum number of symbols to list in an error message."""
+"""Maximum number of symbols listed in an error message."""
 
 
 def initial_weights(
@@ -96,8 +96,8 @@ def initial_weights(
         folder: folder with config.json, the files of the tokenizer and the weights.
         options: options of the edit tagger, whose sizes must match the language model.
         symbols: symbols of the fairseq dictionary, by id.
-        start: state dict of the new edit tagger. Padding entries (madeupword) of the dictionary
-            keep their embeddings from it.
+        start: state dict of the new edit tagger, from which the embeddings of padding entries
+            (madeupword) in the dictionary are copied.
     """
     config = read_config(folder)
     kind = _kind(config, folder)
@@ -122,12 +122,12 @@ def initial_weights(
 def encoder_weights(
     source: Mapping[str, Tensor], config: Mapping[str, Any], positions: int
 ) -> dict[str, Tensor]:
-    """Return the weights of an `EditEncoder` except for its token embeddings and its mask.
+    """Return the weights of an `EditEncoder`, except for its token and mask embeddings.
 
     Args:
-        source: weights of the language model, by their names without the prefix of the model type.
-        config: settings of the language model, after `check_bert_settings`.
-        positions: number of positions of the edit tagger.
+        source: language model weights. Their names have no model prefix, such as ``bert.``.
+        config: settings of the language model, checked with `check_bert_settings`.
+        positions: maximum number of positions of the edit tagger.
     """
     first = first_position(config)
     table = source["embeddings.position_embeddings.weight"][first : first + positions]
@@ -144,16 +144,16 @@ def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
     model_type = config.get("model_type")
     if model_type not in KINDS:
         raise ConfigurationError(
-            f"{folder / CONFIG} has the model_type {model_type!r}; expected {' or '.join(KINDS)}."
+            f"{folder / CONFIG} has the model_type {model_type!r}. Expected {' or '.join(KINDS)}."
         )
     return KINDS[model_type]
 
 
 def check_bert_settings(config: dict[str, Any], path: Path) -> None:
-    """Set missing settings of the file `path` to their defaults, and check all settings.
+    """Set missing settings to their defaults, and check all settings. `path` is for messages.
 
     Raises:
-        DataError: if a size is not a number.
+        DataError: if a size is not a positive integer.
         ConfigurationError: if an edit tagger does not support a setting.
     """
     for name, default in DEFAULTS.items():
@@ -163,7 +163,7 @@ def check_bert_settings(config: dict[str, Any], path: Path) -> None:
     for name in sorted(integers):
         value, low = config.get(name), int(name != "pad_token_id")
         if not isinstance(value, int) or value < low:
-            raise DataError(f"{path}: {name} is {value!r}; expected a number of {low} or more.")
+            raise DataError(f"{path}: {name} is {value!r}. Expected an integer, {low} or more.")
     for name in FIXED:
         if config[name] != DEFAULTS[name]:
             raise ConfigurationError(
@@ -191,14 +191,14 @@ def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
 
 
 def is_native(config: Mapping[str, Any]) -> bool:
-    """Return True without a config, and for BERT and RoBERTa, which this package implements."""
+    """Return True if this package implements the encoder: for BERT, RoBERTa and an empty config."""
     return not config or config.get("model_type") in KINDS
 
 
 def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
-    """Set the encoder sizes in the options of an edit tagger, from a config.
+    """Set the size options of an edit tagger to the sizes in a config.
 
-    Do nothing without a config, or if transformers implements the encoder.
+    Do nothing if the config is empty or transformers implements the encoder.
     """
     if not (config and is_native(config)):
         return
@@ -210,13 +210,13 @@ def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
 
 
 def set_epsilon(options: Any, config: Mapping[str, Any]) -> None:
-    """Set the epsilon of layer norms in the options of an edit tagger, from a config."""
+    """Set the LayerNorm epsilon in the options of an edit tagger to the one in a config."""
     name = "layer_norm_eps"
     options.edit_layer_norm_eps = config.get(name, DEFAULTS[name])
 
 
 def first_position(config: Mapping[str, Any]) -> int:
-    """Return the row of the first token's position. RoBERTa starts after its padding id."""
+    """Return the first token's row in the position table: 0, or for RoBERTa the padding id + 1."""
     return int(config["pad_token_id"]) + 1 if config["model_type"] == "roberta" else 0
 
 
@@ -258,15 +258,15 @@ def _layer(source: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
 
 
 def _module(source: Mapping[str, Tensor], name: str, our_name: str) -> dict[str, Tensor]:
-    """Return weight and bias of a linear layer or LayerNorm, named for the edit tagger."""
+    """Return the weight and the bias of a linear layer or LayerNorm, with edit tagger names."""
     return {f"{our_name}.{kind}": source[f"{name}.{kind}"] for kind in ("weight", "bias")}
 
 
 def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]:
-    """Load the weights in float32, by their names without the prefix of the model type.
+    """Load the language model weights in float32. Their names have no model prefix.
 
     Raises:
-        DataError: if weights are missing, not finite or of other shapes.
+        DataError: if weights are missing, not finite or have unexpected shapes.
     """
     model, info = load_with_info(folder, "AutoModelForMaskedLM")
     missing = set(info["missing_keys"])
@@ -275,8 +275,8 @@ def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]
         missing -= head
         if has_head:
             logger.warning(
-                f"{folder} has no masked language model head. The head of the edit scores starts "
-                "from random weights."
+                f"{folder} has no masked language model head. The head of the edit scores is "
+                "initialized randomly."
             )
         has_head = False
     missing = {name for name in missing if name in head or not name.startswith(f"{kind.head}.")}

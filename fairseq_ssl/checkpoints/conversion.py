@@ -1,6 +1,6 @@
-"""Conversion of checkpoints to fairseq's own models, CTranslate2, ONNX and transformers.
+"""Conversion of checkpoints to fairseq's own architectures and to one translation direction.
 
-A model of two translation directions is converted to a model of one direction.
+Converted checkpoints are loaded with stock fairseq, or exported to other formats.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ OptionValues = dict[str, Any]
 Actions = dict[str, argparse.Action]
 
 OPTION_WORD = re.compile(r"\w[\w.,+@-]*|")
-"""Pattern of names, languages and numbers separated by commas, without paths and code."""
+"""Pattern of names, language codes and comma-separated numbers. Paths and code do not match."""
 LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
-"""Pattern of names of options that name a file or a folder. Their values are never exported."""
+"""Pattern of the names of options for files and folders, whose values are never exported."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """String options of a task that are needed for decoding."""
 
@@ -50,7 +50,7 @@ def inference_config(
         criterion: options of the criterion, with its name under ``_name``.
 
     Raises:
-        DataError: if `arch` is not registered or an option does not have its declared type.
+        DataError: if `arch` is not registered or a value does not have the declared type.
     """
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.dataclass.configs import FairseqConfig
@@ -67,8 +67,8 @@ def inference_config(
     )
     if arch not in ARCH_MODEL_REGISTRY:
         raise DataError(
-            f"The checkpoint has the architecture {arch!r}, which is not registered "
-            "with fairseq. Expected an architecture of fairseq or of this package."
+            f"The checkpoint's architecture is {arch!r}, which is not registered with fairseq. "
+            "Expected an architecture of fairseq or of this package."
         )
     config["distributed_training"] |= dict.fromkeys(
         ("distributed_world_size", "distributed_num_procs", "nprocs_per_node"), 1
@@ -93,12 +93,12 @@ def _registered(registry: Mapping[str, Any], name: Any, default: str) -> str:
 def _known(
     group: str, declares: Any, options: Mapping[str, Any], is_kept: Callable[[str], bool]
 ) -> OptionValues:
-    """Return the values of declared options.
+    """Return the values of the options that a model, task or criterion class declares.
 
     A string option is reset to its default if `is_kept` returns False for its name.
 
     Raises:
-        DataError: if an option does not have its declared type.
+        DataError: if a value does not have the declared type.
     """
     kept = {}
     for name, action in _actions(declares).items():
@@ -109,17 +109,17 @@ def _known(
             value = action.default
         elif not _is_of(action, value):
             raise DataError(
-                f"The option {group}.{name} of the checkpoint is {str(value)[:60]!r}, which is not "
-                "a value of this option. Nothing was exported."
+                f"The checkpoint's option {group}.{name} is {str(value)[:60]!r}, which is not a "
+                "valid value. Nothing was exported. Use a different checkpoint."
             )
         kept[name] = value
     return kept
 
 
 def _actions(declares: Any) -> Actions:
-    """Return the parser actions of an architecture, task or criterion by option name.
+    """Return argparse actions for the options of a model, task or criterion class, by name.
 
-    Fields that are not options (`models.common.StoredConfig`) also have actions.
+    Stored fields that are not options (`models.common.StoredConfig`) also get actions.
     """
     parser = argparse.ArgumentParser(add_help=False)
     declares.add_args(parser)
@@ -175,11 +175,11 @@ STOCK_COUNTERPART = {
     "shape_transformer_wmt_en_de": "transformer_wmt_en_de",
     "shape_transformer_big": "transformer_vaswani_wmt_en_de_big",
 }
-"""fairseq's architectures with the same inference, by architecture of this package."""
+"""fairseq architectures with the same inference, by the name of this package's architecture."""
 
 
 def to_stock(state: State) -> State:
-    """Convert a checkpoint to fairseq's own architecture and task, which have the same outputs.
+    """Convert a checkpoint to fairseq's own architecture and task. The outputs do not change.
 
     Raises:
         ConfigurationError: if the model decodes from right to left.
@@ -211,7 +211,7 @@ def _is_stock(registry: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
 def exported(
     state: State, arch: str, task: Mapping[str, Any], criterion: Mapping[str, Any]
 ) -> State:
-    """Return a checkpoint with the weights of `state` and only its declared options.
+    """Return an inference checkpoint with the weights of `state` and only declared options.
 
     The checkpoint consists of plain values and tensors, so fairseq can load it without this
     package and with torch's `weights_only`. It contains no paths. To decode, pass a data folder.
@@ -269,12 +269,13 @@ def _check_positions(options: dict[str, Any]) -> None:
     if options.get("shape_positions") == "relative":
         raise DataError(
             "A checkpoint with relative positions cannot be exported: fairseq's own "
-            "Transformer does not support them."
+            "Transformer does not support them. Use the checkpoint directly."
         )
     if options.get("shape_eval_offset"):
         raise DataError(
             f"The checkpoint has the option shape_eval_offset={options['shape_eval_offset']} and "
-            "cannot be exported: the first position of fairseq's own Transformer is always 0."
+            "cannot be exported: the first position of fairseq's own Transformer is always 0. Use "
+            "the checkpoint directly."
         )
 
 
@@ -283,7 +284,7 @@ TWO_WAY_CRITERION = {"_name": "cross_entropy", "sentence_avg": True}
 
 
 def is_two_way(state: State) -> bool:
-    """Return True if a checkpoint has one model per direction, as in fairseq's multi-models."""
+    """Return True if a checkpoint contains one model per direction (`FairseqMultiModel`)."""
     names = state["model"]
     return bool(names) and all(name.startswith(DIRECTION_PREFIX) for name in names)
 
@@ -292,7 +293,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     """Return a checkpoint of fairseq's translation task with the model of one direction.
 
     Raises:
-        UsageError: if the checkpoint does not have the direction `source` to `target`.
+        UsageError: if the checkpoint does not contain the direction from `source` to `target`.
     """
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
     direction = f"{source}-{target}"
@@ -306,7 +307,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     model = weights_below(state, prefix)
     if not state.get("cfg"):
         raise DataError(
-            "The checkpoint contains only weights and no cfg. Expected a checkpoint of "
+            "The checkpoint contains weights but no options (cfg). Expected a checkpoint of "
             "fairseq-train."
         )
     options = {"_name": "translation", "source_lang": source, "target_lang": target}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG = "model.bin", "config.json"
 POSITIONS = "max_positions"
-"""Setting with the maximum numbers of tokens of a source and of a target, including </s>."""
+"""Setting with the maximum source and target lengths in tokens, including </s>."""
 
 
 def check_ctranslate2_folder(folder: Path) -> None:
@@ -43,9 +43,9 @@ def check_ctranslate2_folder(folder: Path) -> None:
 
 
 def position_limits(folder: Path) -> tuple[int, int]:
-    """Return the maximum numbers of tokens of a source and of a target, including </s>.
+    """Return the maximum source and target lengths in tokens, including </s>.
 
-    The numbers are infinite for models that other programs wrote, because they are unknown.
+    Models written by other programs do not contain them. Their lengths are `sys.maxsize`.
     """
     match read_json(folder / CONFIG, dict).get(POSITIONS):
         case [int(source), int(target)]:
@@ -96,9 +96,9 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
 
 
 def _write_limits(config: Path, options: argparse.Namespace) -> None:
-    """Add the position limits to config.json. CTranslate2 ignores settings that it does not know.
+    """Add the position limits to config.json. CTranslate2 ignores unknown settings.
 
-    1,024 is the default of fairseq.
+    Limits that are missing in the options are 1,024, as in fairseq.
     """
     names = ("max_source_positions", "max_target_positions")
     limits = [int(getattr(options, name, None) or 1024) for name in names]
@@ -112,7 +112,10 @@ def _options(state: State, data: TrainingData) -> argparse.Namespace:
     task: dict[str, Any] = state["cfg"].get("task") or {}
     unsupported = [words for option, words in UNSUPPORTED.items() if model.get(option)]
     if unsupported:
-        raise DataError(f"This model uses {unsupported[0]}, which CTranslate2 does not support.")
+        raise DataError(
+            f"This model uses {unsupported[0]}, which CTranslate2 does not support. Use the "
+            "checkpoint directly."
+        )
     named = {"_name": model["_name"], "task": "translation", "data": str(data.folder)}
     languages = {"source_lang": data.source, "target_lang": data.target}
     return argparse.Namespace(**{**model, **task, **named, **languages})

@@ -23,10 +23,10 @@ def check_registered() -> None:
 
 @contextmanager
 def keep_torch_state() -> Iterator[None]:
-    """Restore the state of torch that fairseq and its models change while they are loaded.
+    """Restore the global torch settings that change while models are loaded in the block.
 
-    fairseq draws initial weights from the random numbers of the CPU. Classifiers and LSTMs flush
-    denormal numbers, which only training needs.
+    fairseq initializes weights with the CPU random number generator. Classifiers and LSTMs flush
+    denormal numbers to zero, which only training needs.
     """
     import torch
 
@@ -39,13 +39,13 @@ def keep_torch_state() -> Iterator[None]:
 
 
 def is_checkpoint(path: str | Path) -> bool:
-    """Return True if a file begins like a zip archive or pickle that `torch.save` wrote."""
+    """Return True if a file starts like an output of `torch.save`, a zip archive or a pickle."""
     with Path(path).open("rb") as file:
         return file.read(2).startswith((b"PK", b"\x80"))
 
 
 def require_checkpoints(paths: Sequence[str | Path]) -> None:
-    """Raise DataError for a path to a file that does not begin like a checkpoint."""
+    """Raise DataError if a path is missing or not a checkpoint, according to `is_checkpoint`."""
     for path in paths:
         require_file(path, "a checkpoint of fairseq-train")
         if not is_checkpoint(path):
@@ -61,7 +61,7 @@ def load_models(
 
     Args:
         paths: checkpoints.
-        task_config: configuration of the task (None: stored in the first checkpoint).
+        task_config: configuration of the task (default: from the first checkpoint).
         options: task options that override the stored options, such as the folder `data`.
     """
     from fairseq import checkpoint_utils, tasks
@@ -80,8 +80,8 @@ def load_models(
     except FileNotFoundError as error:
         if not data:
             raise DataError(
-                f"{listed} cannot be loaded without its data folder. Set `data_dir`, which only "
-                "word-level edit taggers do not need."
+                f"{listed} cannot be loaded without a data folder. Set `data_dir`. Only word-level "
+                "edit taggers do not need it."
             ) from error
         raise DataError(f"{data} is not the data folder of {listed}: {error}") from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
@@ -91,7 +91,7 @@ def load_models(
 
 
 def _check_architectures(paths: Sequence[str | Path]) -> None:
-    """Raise DataError for a model that is not registered. fairseq's own error is unclear."""
+    """Raise DataError for an architecture that is not registered. fairseq's error is unclear."""
     from fairseq.models import ARCH_MODEL_REGISTRY
 
     from fairseq_ssl.checkpoints.files import architecture, read_checkpoint

@@ -1,4 +1,4 @@
-"""Reading and writing of fairseq checkpoints, their options, languages and data folders.
+"""Reading and writing of fairseq checkpoints, and access to their options and languages.
 
 Code in a checkpoint is never run.
 """
@@ -34,22 +34,22 @@ PARTS: dict[str, tuple[type, ...]] = {
     "optimizer_history": (list,),
     "task_state": (dict,),
 }
-"""Types of the parts of a checkpoint. A part can be None or missing."""
+"""Types of a checkpoint's parts, by key. A part can be None or missing."""
 GROUPS = ("checkpoint", "criterion", "model", "task")
 """Groups of options in `cfg` that this package reads."""
 DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool),
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 )
-"""Data types of the tensors in a checkpoint."""
+"""Supported dtypes of the tensors in a checkpoint."""
 MAX_DEPTH = 50
-"""Maximum nesting of dictionaries and lists in a checkpoint."""
+"""Maximum nesting depth of dictionaries and lists in a checkpoint."""
 
 
 def rejection_reason(path: str | Path, error: Exception) -> DataError:
     """Return an error for an exception that torch raised while unpickling `path`.
 
-    The error is UnsafeCheckpointError if the pickle imports a forbidden name, else DataError.
+    It is an UnsafeCheckpointError if the pickle imports a forbidden name, and a DataError if not.
     """
     name = re.search(r"GLOBAL (\S+)", str(error))
     if name is None:
@@ -72,12 +72,12 @@ def read_checkpoint(path: str | Path) -> State:
     require_file(path, "a checkpoint of fairseq-train, such as checkpoint_best.pt")
     state = load_checkpoint(path, path, mmap=can_map(path))
     if not isinstance(state.get("model"), dict):
-        raise DataError(f"{path} is not a fairseq checkpoint: it contains no model.")
+        raise _no_model(path)
     return state
 
 
 def can_map(path: str | Path) -> bool:
-    """Return False for files written before torch 1.6 and names that torch cannot decode."""
+    """Return True if torch can memory-map a file: a zip archive whose name torch can decode."""
     return zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
 
 
@@ -98,7 +98,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
-        raise DataError(f"{path} is not a fairseq checkpoint: it contains no model.")
+        raise _no_model(path)
     try:
         _check_parts(state)
         _check_tensors(state)
@@ -106,6 +106,13 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         raise DataError(f"{path} is not a fairseq checkpoint: {error}") from None
     check_options(state, path)
     return state
+
+
+def _no_model(path: str | Path) -> DataError:
+    return DataError(
+        f"{path} is not a fairseq checkpoint: it has no model. Expected a checkpoint of "
+        "fairseq-train."
+    )
 
 
 class _FormatError(Exception):
@@ -121,7 +128,7 @@ def _check_parts(state: State) -> None:
     _check_kind(average, "extra_state.ema", (dict,))
     for name, weight in [*(state.get("model") or {}).items(), *(average or {}).items()]:
         if not isinstance(name, str):
-            raise _FormatError(f"the name of a weight is {shortened(name)}")
+            raise _FormatError(f"the name of a weight is {shortened(name)}, expected a string")
         _check_kind(weight, f"the weight {name}", (Tensor,))
 
 
@@ -132,13 +139,16 @@ def _check_kind(value: Any, name: str, kinds: tuple[type, ...]) -> None:
 
 
 def _check_tensors(state: State) -> None:
-    """Check that all tensors are plain, and that each value has bytes of its own in the file."""
+    """Check that all tensors are dense, of a supported dtype and not larger than their storage.
+
+    Identical views (tied weights) may share storage.
+    """
     free: dict[int, int] = {}
     views = set()
     for name, tensor in _named_tensors(state):
         is_plain = type(tensor) in (Tensor, Parameter) and tensor.layout is torch.strided
         if not is_plain or tensor.is_nested or tensor.is_meta or tensor.dtype not in DTYPES:
-            raise _FormatError(f"the tensor {name} is not a dense tensor of plain numbers")
+            raise _FormatError(f"the tensor {name} is not dense or its dtype is not supported")
         storage = tensor.untyped_storage()
         view = storage.data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride()
         if view not in views:  # tied weights share their values
@@ -146,11 +156,14 @@ def _check_tensors(state: State) -> None:
             size = tensor.numel() * tensor.element_size()
             free[view[0]] = free.get(view[0], storage.nbytes()) - size
             if free[view[0]] < 0:
-                raise _FormatError(f"the tensor {name} is larger than its values in the file")
+                raise _FormatError(f"the tensor {name} is larger than its storage in the file")
 
 
 def _named_tensors(state: State) -> Iterator[tuple[str, Tensor]]:
-    """Yield all tensors in a checkpoint, each with its name or that of the list it is in."""
+    """Yield the name and the value of each tensor in a checkpoint.
+
+    A tensor in a list has the name of the list.
+    """
     left: list[tuple[str, Any, int]] = [("", state, 0)]
     seen = set()
     while left:
@@ -177,8 +190,8 @@ def check_finite(weights: Mapping[str, Tensor], path: str | Path) -> None:
         total = weight.sum(dtype=torch.promote_types(weight.dtype, torch.float32))
         if not total.isfinite() and not weight.isfinite().all():
             raise DataError(
-                f"{path} is not usable: its weight {name} contains NaN or infinite values. "
-                "Choose a checkpoint from before the training diverged."
+                f"{path} cannot be used: its weight {name} contains NaN or infinite values. Choose "
+                "a checkpoint that was saved before training diverged."
             )
 
 
@@ -204,12 +217,13 @@ def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def weight_difference(weights: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> str | None:
-    """Return the first difference between the names and shapes of weights, or None."""
+    """Describe the first difference between the names or shapes of weights, or return None."""
     if missing := weights.keys() ^ others.keys():
         return f"only one of them has the weight {min(missing)!r}"
     for name, weight in weights.items():
         if weight.shape != others[name].shape:
-            return f"{name!r} is of shape {tuple(weight.shape)} against {tuple(others[name].shape)}"
+            shapes = f"{tuple(weight.shape)} and {tuple(others[name].shape)}"
+            return f"the shapes of the weight {name!r} are {shapes}"
     return None
 
 
@@ -225,9 +239,10 @@ def model_options(state: State) -> dict[str, Any]:
 
 
 def group_options(state: State, group: str) -> dict[str, Any]:
-    """Return a group of options, such as ``criterion``, from `cfg` or `args`. `_name` is its name.
+    """Return a group of options, such as ``criterion``, from `cfg` or `args`.
 
-    Without the group, the result has only `_name`.
+    `_name` is the registered name, such as ``cross_entropy``. If the checkpoint lacks the group,
+    the result contains only `_name`, which is None.
     """
     options = (state.get("cfg") or {}).get(group) or state.get("args") or {}
     named = dict(options) if isinstance(options, dict) else dict(vars(options))
@@ -247,7 +262,7 @@ def update_count(state: State) -> int:
 
 
 def architecture(state: State) -> str:
-    """Return the architecture name of a checkpoint."""
+    """Return the name of a checkpoint's architecture."""
     options = model_options(state)
     return str(options.get("_name") or options.get("arch"))
 
@@ -257,7 +272,7 @@ BINARIZED = re.compile(r"[^.]+\.(?P<source>[^.]+)-(?P<target>[^.]+)\.[^.]+\.idx"
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Source and target language, and the folder of ``dict.SOURCE.txt`` and ``dict.TARGET.txt``."""
+    """The languages of a translation model, and the folder that contains its dictionaries."""
 
     folder: Path
     source: str
@@ -270,11 +285,11 @@ class TrainingData:
 
 
 def require_folder(folder: str | Path | None) -> Path:
-    """Return `folder`. Raise UsageError for None, since a checkpoint's folder is ignored."""
+    """Return `folder`. Raise UsageError for None: the folder stored in a checkpoint is not used."""
     if folder is None:
         raise UsageError(
-            "Set `data_dir` to the folder of the model's dictionaries. The folder in a checkpoint "
-            "is not read."
+            "Set `data_dir` to the folder of the model's dictionaries. The folder stored in a "
+            "checkpoint is not used."
         )
     return Path(folder)
 
@@ -289,9 +304,9 @@ def training_data(
 
     Args:
         state: the checkpoint.
-        folder: folder of the dictionaries. None raises UsageError.
-        source: source language (None: from the checkpoint or the binarized data in the folder).
-        target: target language (None: from the checkpoint or the binarized data in the folder).
+        folder: folder that contains the dictionaries. None raises UsageError.
+        source: source language (default: from the checkpoint or the file names in the folder).
+        target: target language (default: from the checkpoint or the file names in the folder).
     """
     task = task_options(state)
     folder = require_folder(folder)

@@ -1,7 +1,7 @@
 """GECToR models (Omelianchuk et al., 2020) as word-level edit taggers.
 
-Two formats are read. A folder of the package `gector` contains config.json, tokenizer.json, and
-weights as transformers writes them. A model of the authors consists of a `.th` file and
+Two formats are supported. A folder of the package `gector` contains config.json, tokenizer.json,
+and weights in Hugging Face format. A model of the GECToR authors consists of a `.th` file and
 output_vocabulary/labels.txt in the same folder. Both folders can also contain the encoder's
 config.json and tokenizer.json in a subfolder `encoder`, and a table of English verb forms,
 verb-form-vocab.txt.
@@ -36,14 +36,14 @@ from fairseq_ssl.io.text_files import read_lines
 
 LABELS, TOKENIZER, ENCODER = "output_vocabulary/labels.txt", "tokenizer.json", "encoder"
 MAX_LENGTH = 80
-"""Maximum number of subwords of a sentence in training, unless config.json has `max_length`."""
+"""Maximum number of subwords per sentence in training, if config.json contains no `max_length`."""
 MIN_LENGTH = 8
 FULL_TABLE = 5001
-"""Number of labels of the published models, without padding."""
+"""Number of labels in the published models, excluding padding."""
 ORGANIZATIONS = ("", "google-bert", "FacebookAI", "xlnet", "microsoft")
-"""Owners of the public encoders on the Hugging Face hub, and none for their former names."""
+"""Owners of the public encoders on the Hugging Face Hub. Former names contain no owner."""
 SIZES = {"base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
-"""Dimension, layers, attention heads and feed-forward dimension of the public encoders."""
+"""Values of `SIZE_NAMES` for the public encoders."""
 SIZE_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 XLNET_NAMES = ("d_model", "n_layer", "n_head", "d_inner")
 SETTING_NAMES = (
@@ -56,14 +56,14 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "xlnet": (32000, None, None, 1e-12, 5),
     "deberta": (50265, 512, 0, 1e-7, 0),
 }
-"""Further settings of the public encoders by model type (None: the type lacks the setting)."""
+"""Values of `SETTING_NAMES` for the public encoders, by model type, or None for no such setting."""
 DEBERTA = {
     "relative_attention": True,
     "max_relative_positions": -1,
     "position_biased_input": False,
     "pos_att_type": ["c2p", "p2c"],
 }
-"""More settings of DeBERTa."""
+"""Additional settings of DeBERTa."""
 ENCODERS = {
     "bert-base-cased": (0.4, 0.5),
     "bert-large-cased": (0.5, 0.0),
@@ -74,10 +74,9 @@ ENCODERS = {
     "deberta-base": (0.3, 0.6),
     "deberta-large": (0.0, 0.6),
 }
-"""Public encoders, and the published keep bias and minimum error probability of the models
-gotutiyan/gector-ENCODER-5k."""
+"""Published keep bias and minimum error probability of gotutiyan/gector-ENCODER-5k, by encoder."""
 AUTHORS = {"bert": (0.1, 0.41), "roberta": (0.2, 0.5), "xlnet": (0.2, 0.5)}
-"""The same thresholds for the authors' second version of models with base-size encoders."""
+"""The same thresholds for version 2 of the GECToR authors' base-size models, by model type."""
 PREFIXES = {
     "bert.": "",
     "label_proj_layer.": "labels.",
@@ -86,9 +85,9 @@ PREFIXES = {
     "tag_labels_projection_layer._module.": "labels.",
     "tag_detect_projection_layer._module.": "errors.",
 }
-"""Prefixes of the names of weights in both formats, and their replacements."""
+"""Replacements for prefixes of weight names in both formats."""
 UNUSED = re.compile(r"(^|\.)(pooler\..*|position_ids)$")
-"""Weights and buffers without effect on the states of the words."""
+"""Pattern of the names of weights and buffers that do not affect the hidden states."""
 
 
 @dataclass(frozen=True)
@@ -96,17 +95,17 @@ class GectorModel:
     """A GECToR model, from which a word-level edit tagger is built."""
 
     encoder: EncoderFiles
-    """The encoder. Its tokenizer puts `START` before the words."""
+    """The encoder. Its tokenizer prepends `START` to the words."""
     edits: EditDictionary
     max_length: int
-    """Maximum number of subwords of a sentence, with `START` and the encoder's symbols."""
+    """Maximum number of subwords per sentence, including `START` and the encoder's symbols."""
     rows: tuple[int, ...]
-    """Row of the label head for each label of `edits`."""
+    """Row in the label head for each label of `edits`."""
     state: Mapping[str, Tensor] = field(repr=False)
-    """Weights of the encoder by their names in transformers, and of the heads labels and errors."""
+    """Encoder weights with their transformers names, and weights of the labels and errors heads."""
 
     def set_options(self, options: Any) -> None:
-        """Set the options of an edit tagger that do not follow from the encoder."""
+        """Set the edit tagger options that depend on the model, except for the encoder sizes."""
         reject_options("a GECToR model", {"edit_gap_inserts": options.edit_gap_inserts})
         options.edit_unfactorized = options.edit_detection = True
         options.max_source_positions = min(options.max_source_positions, self.max_length)
@@ -115,7 +114,7 @@ class GectorModel:
         """Return the state dict of the edit tagger in float32.
 
         Args:
-            positions: maximum number of subwords of the edit tagger (default: `max_length`).
+            positions: maximum number of subwords per sentence (default: `max_length`).
         """
         state = {name: weight.float() for name, weight in self.state.items()}
         heads = {name: state.pop(name) for name in self.state if name.startswith(_HEADS)}
@@ -136,7 +135,7 @@ _HEADS = ("labels.", "errors.")
 
 
 def is_gector(path: Path) -> bool:
-    """Return True for the folder or the file of a GECToR model."""
+    """Return True if `path` is the folder or the `.th` file of a GECToR model."""
     if path.is_file():
         return path.suffix == ".th"
     config = path / CONFIG
@@ -148,10 +147,10 @@ def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:
     """Read a GECToR model.
 
     Args:
-        path: folder of the model, or a file `.th`.
-        encoder: folder of the encoder with which the model was trained, whose weights are not read
-            (default: the subfolder `encoder` of the model). A model with one of the `ENCODERS` does
-            not need it, but a `.th` file does.
+        path: folder of the model, or its `.th` file.
+        encoder: folder of the encoder with which the model was trained (default: the subfolder
+            `encoder` of the model). The encoder's weights are not read. A `.th` file needs the
+            folder, and other models need it unless their encoder is one of `ENCODERS`.
 
     Raises:
         DataError: if a file is missing, damaged or does not match the other files.
@@ -171,11 +170,11 @@ def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:
 
 
 def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
-    """Return the published thresholds of a GECToR model, or zeros, without reading its weights.
+    """Return the published thresholds of a GECToR model, or zeros if there are none.
 
-    The minimum error probability applies both to the probability of an edit and to the highest
-    error probability of the words and `START`. The package `gector` excludes `START` from the
-    highest error probability if it is the first symbol of the input, as in `.th` models.
+    The weights are not read. The minimum error probability applies to the probability of an edit
+    and to the maximum error probability of the words and `START`. The package `gector` excludes
+    `START` from the maximum if it is the first symbol of the input, as in `.th` models.
     """
     return _Files.read(path, encoder).search(len(read_labels(path).rows))
 
@@ -183,7 +182,7 @@ def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
 def read_labels(path: Path) -> LabelTable:
     """Read the label table of a GECToR model, with the verb forms in verb-form-vocab.txt.
 
-    Without this file in the folder of the model, verbs have the forms of lemminflect.
+    If the folder of the model does not contain this file, lemminflect generates the verb forms.
     """
     file = _th_file(path)
     folder = path if file is None else file.parent
@@ -199,7 +198,7 @@ def read_labels(path: Path) -> LabelTable:
         )
     *names, padding = [*read_lines(where), ""][:-1] or [""]
     if padding != "@@PADDING@@":
-        raise DataError(f"{where} ends in {padding[:60]!r}. Expected the label @@PADDING@@.")
+        raise DataError(f"The last label in {where} is {padding[:60]!r}. Expected @@PADDING@@.")
     return label_table(names, where, verbs)
 
 
@@ -210,7 +209,7 @@ class _Files:
     path: Path
     weights: list[Path]
     settings: Mapping[str, Any]
-    """The content of config.json, empty for a file `.th`."""
+    """The content of config.json, empty for a `.th` file."""
     config: dict[str, Any]
     """Settings of the encoder."""
     tokenizer: str
@@ -238,7 +237,9 @@ class _Files:
             weights = next(filter(None, (sorted(path.glob(name)) for name in names)), [])
             for name, exists in ((TOKENIZER, (path / TOKENIZER).is_file()), (names[0], weights)):
                 if not exists:
-                    raise DataError(f"{path} has no {name}. Expected the files of a GECToR model.")
+                    raise DataError(
+                        f"{path} contains no {name}. Expected the files of a GECToR model."
+                    )
             tokenizer = "\n".join(read_lines(path / TOKENIZER))
             files = cls(path, weights, settings, config, tokenizer)
         if is_native(files.config):
@@ -247,21 +248,21 @@ class _Files:
 
     @property
     def is_th(self) -> bool:
-        """True for a file of the authors."""
+        """True for a `.th` checkpoint of the GECToR authors."""
         return self.weights[0].suffix == ".th"
 
     @property
     def is_authors(self) -> bool:
-        """True for a model of the authors, in either format."""
+        """True for a model of the GECToR authors, in either format."""
         return self.is_th or self.settings.get("is_official_model") is True
 
     @property
     def max_length(self) -> int:
-        """Maximum number of subwords of a sentence."""
+        """Maximum number of subwords per sentence."""
         length = self.settings.get("max_length", MAX_LENGTH)
         if not isinstance(length, int) or length < MIN_LENGTH:
             raise DataError(
-                f"{self.path / CONFIG} has the max_length {length!r}. Expected a number of "
+                f"{self.path / CONFIG} has the max_length {length!r}. Expected an integer, "
                 f"{MIN_LENGTH} or more."
             )
         if not is_native(self.config):
@@ -270,7 +271,7 @@ class _Files:
         return min(length, positions)
 
     def search(self, labels: int) -> CorrectionSearch:
-        """Return the published thresholds of a model with a number of labels, or zeros."""
+        """Return the published thresholds of a model with `labels` labels, or zeros."""
         kind = str(self.config.get("model_type"))
         names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
         is_base = tuple(self.config.get(name) for name in names) == SIZES["base"]
@@ -285,11 +286,11 @@ class _Files:
         )
 
     def with_start(self, has_start: bool) -> str:
-        """Return a tokenizer.json whose tokenizer puts `START` before the words.
+        """Return the content of a tokenizer.json that prepends `START` to the words.
 
         Args:
-            has_start: whether `START` is a symbol of its own. Otherwise, it has subwords, unless
-                the tokenizer has the symbol.
+            has_start: whether to add `START` to the tokenizer as a special token. If False, `START`
+                is split into subwords unless the tokenizer already contains it.
         """
         library = import_optional("tokenizers", "A GECToR model", "bert")
         with library_errors(f"The tokenizer of {self.path} cannot be read"):
@@ -317,16 +318,16 @@ class _Files:
 
 
 def _th_file(path: Path) -> Path | None:
-    """Return the file `.th` of a model, or None for the format of the package."""
+    """Return the `.th` file of a model, or None for a folder of the package `gector`."""
     if not is_gector(path):
         raise DataError(
             f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
-            "fairseq-ssl export --to onnx, or a GECToR model, which has the settings model_id and "
-            "label2id in config.json, or is a .th file."
+            "fairseq-ssl export --to onnx, or a GECToR model: a folder whose config.json contains "
+            "model_id and label2id, or a .th file."
         )
     files = [path] if path.is_file() else sorted(path.glob("*.th"))
     if len(files) > 1:
-        raise DataError(f"{path} contains {len(files)} .th files. Pass one of them.")
+        raise DataError(f"{path} contains {len(files)} .th files. Expected one. Pass one file.")
     return files[0] if files else None
 
 
@@ -339,12 +340,12 @@ def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
             return names
     raise DataError(
         f"{where} does not contain the labels of a GECToR model. Expected label2id with "
-        "consecutive numbers from 0, and <PAD> last."
+        "consecutive ids from 0, and <PAD> last."
     )
 
 
 def _public_name(settings: Mapping[str, Any]) -> str | None:
-    """Return the name in `ENCODERS` of the encoder of a model, or None for another encoder."""
+    """Return the name of a model's encoder, or None if it is not one of `ENCODERS`."""
     owner, _, name = str(settings.get("model_id")).rpartition("/")
     return name if name in ENCODERS and owner in ORGANIZATIONS else None
 
@@ -355,8 +356,8 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
     if name is None:
         raise DataError(
             f"{folder} has the encoder {str(settings.get('model_id'))[:80]!r}, whose sizes are "
-            f"unknown. Expected one of {', '.join(ENCODERS)}. Otherwise, pass the folder of the "
-            f"encoder, or copy it to {folder / ENCODER}."
+            f"unknown. Expected one of {', '.join(ENCODERS)}. For a different encoder, pass its "
+            f"folder, or copy the folder to {folder / ENCODER}."
         )
     kind, size, *_ = name.split("-")
     names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
@@ -366,7 +367,7 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
 
 
 def _read_state(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Return the weights by their names in `GectorModel.state`."""
+    """Read the weights, and return them with their names in `GectorModel.state`."""
     state: dict[str, Any] = {}
     for path in files:
         if path.suffix == ".safetensors":
@@ -394,7 +395,7 @@ def _rename(name: str) -> str:
 
 
 def _word_embeddings(state: Mapping[str, Tensor]) -> str:
-    """Return the name of the subword embeddings."""
+    """Return the name of the embedding weight. Raise DataError if it is missing."""
     name = next((name for name, weight in state.items() if "word_embedding" in name), None)
     if name is None or state[name].dim() != 2:
         raise DataError(
@@ -408,7 +409,8 @@ def _check_shapes(
 ) -> None:
     """Raise DataError unless the weights match the encoder and both heads.
 
-    In a `.th` file, both heads also have a row for padding, and the error head for unknown labels.
+    In a `.th` file, both heads also have a row for padding, and the error head has a row for
+    unknown labels.
     """
     with torch.device("meta"):
         encoder = of_config(dict(config)).state_dict()

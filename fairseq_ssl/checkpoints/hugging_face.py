@@ -10,7 +10,7 @@ from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from fairseq_ssl.io.text_files import read_json
 
 ADAPTER = "adapter_config.json"
-"""File that names a base model, which transformers loads instead of the model in the folder."""
+"""File of an adapter, for which transformers loads a base model from a different place."""
 CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
 """Settings that name Python code in the folder or in a repository."""
 ELSEWHERE = (
@@ -21,13 +21,13 @@ ELSEWHERE = (
 """Settings that make transformers read files outside the folder or use other packages."""
 ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
 BUILT_IN = ("eager", "sdpa", "flex_attention", "flash_attention_2", "flash_attention_3")
-"""Attention implementations of transformers. Other names are kernels to download."""
+"""Attention implementations in transformers. For other names, transformers downloads a kernel."""
 UNREAD = "special_tokens_map_file"
 """Setting with the name of a file that transformers does not open."""
 
 
 def check_model_folder(folder: Path) -> None:
-    """Check that the settings of a folder do not run code or read files outside the folder.
+    """Check that loading a folder with transformers runs no code and reads no files outside it.
 
     Raises:
         UnsafeCheckpointError: if a setting names code or other files.
@@ -75,13 +75,13 @@ def check_settings(settings: Any, where: str) -> None:
 
 
 def _check_index(path: Path) -> None:
-    """Raise UnsafeCheckpointError if an index of weights names files outside its folder."""
+    """Raise UnsafeCheckpointError if a weight index names files outside its folder."""
     parts = read_settings(path).get("weight_map")
     names = parts.values() if isinstance(parts, dict) else []
     wrong = [name for name in names if not _are_names([name])]
     if wrong:
         raise UnsafeCheckpointError(
-            f"{path} names the file {str(wrong[0])[:60]!r}; expected names of files in its folder."
+            f"{path} names the file {str(wrong[0])[:60]!r}. Expected names of files in its folder."
         )
 
 
@@ -109,7 +109,7 @@ def read_settings(path: Path) -> dict[str, Any]:
     """Read a JSON file. Raise DataError if its content is not an object."""
     settings = read_json(path)
     if not isinstance(settings, dict):
-        raise DataError(f"{path} is not a JSON object with names and values. Copy it again.")
+        raise DataError(f"{path} does not contain a JSON object. Copy it again.")
     return settings
 
 
@@ -126,7 +126,7 @@ def read_config(folder: Path) -> dict[str, Any]:
         )
     if not (folder / CONFIG).is_file():
         raise DataError(
-            f"{folder / CONFIG} cannot be read. Expected {folder} to be a model in Hugging Face "
-            f"format, with {CONFIG}, the files of the tokenizer and the weights."
+            f"{folder / CONFIG} does not exist. Expected a Hugging Face model folder with "
+            f"{CONFIG}, tokenizer files and weights."
         )
     return read_settings(folder / CONFIG)

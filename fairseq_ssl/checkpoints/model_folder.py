@@ -22,8 +22,8 @@ def check_replaceable(output: Path, required: str, kind: str) -> None:
 
     Args:
         output: the folder.
-        required: name of a file that every folder of this kind has.
-        kind: name of the kind with an article, for the error message.
+        required: name of a file that every folder of this kind contains.
+        kind: name of this kind with an article, for the error message.
     """
     if output.is_symlink():
         raise UsageError(f"{output} is a link, so it is not replaced. Pass the folder itself.")
@@ -34,14 +34,14 @@ def check_replaceable(output: Path, required: str, kind: str) -> None:
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the SHA-256 checksums of all files of a folder to checksums.json."""
+    """Write the SHA-256 checksums of all files in a folder to checksums.json."""
     names = sorted(path.name for path in folder.iterdir() if path.name != CHECKSUMS)
     sums = {name: checksum(folder / name) for name in names}
     (folder / CHECKSUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
 
 def check_checksums(folder: Path) -> None:
-    """Raise FormatError if a file does not match its checksum. Do nothing without checksums."""
+    """Raise FormatError if a file does not match its checksum in checksums.json, if that exists."""
     if not (folder / CHECKSUMS).exists():
         return
     for name, expected in read_json(folder / CHECKSUMS, dict).items():
@@ -56,7 +56,8 @@ def read_json(path: Path, kind: type) -> Any:
     try:
         content = parse_json(path.read_bytes())
     except ValueError:
-        raise FormatError(f"{path.name} is not JSON") from None
+        raise FormatError(f"{path.name} is not valid JSON") from None
     if not isinstance(content, kind):
-        raise FormatError(f"{path.name} does not contain a JSON {kind.__name__}")
+        found = type(content).__name__
+        raise FormatError(f"{path.name} contains a {found}, expected a {kind.__name__}")
     return content

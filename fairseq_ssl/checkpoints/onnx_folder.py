@@ -1,9 +1,9 @@
-"""Folders of edit taggers in ONNX format: files, and validation before onnxruntime loads them.
+"""Edit taggers in ONNX format: the files of a folder, and their validation before loading.
 
 A folder is self-contained. `model.onnx` scores edits, `edits.txt` is the edit dictionary, and
 `config.json` contains the fields of `OnnxConfig`. The folder of a word-level tagger also contains
 the `tokenizer.json` of its encoder, and other folders contain the token dictionary, `dict.txt`. The
-files are read without the package onnx, which is larger than the rest of a corrector.
+files are read without the package onnx, because it is larger than all other required packages.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ EDITS, DICTIONARY, TOKENIZER = "edits.txt", "dict.txt", "tokenizer.json"
 WORD = "word"
 UNITS = (WORD, "subword", "character")
 TOKEN_INPUTS, WORD_INPUTS = ("ids",), ("ids", "first", "counts")
-"""Names of the inputs. The inputs of a word-level tagger are the fields of `SubwordBatch`."""
+"""Input names. The inputs of a word-level tagger are the fields of `SubwordBatch`."""
 TOP_OUTPUTS = ("kept", "errors", "labels", "probabilities")
-"""Names of the outputs, the fields of `TopEdits`."""
+"""Output names for a single model, the fields of `TopEdits`."""
 ALL_OUTPUTS = ("edits", "errors")
-"""Names of the outputs for ensembles: the probabilities of all edits, and of an error."""
+"""Output names for ensembles: the probabilities of all edits, and the error probabilities."""
 OWN_DOMAINS = ("", "ai.onnx")
 FORMAT = {"format": "fairseq-ssl edit tagger", "version": 2}
 
@@ -41,13 +41,13 @@ class OnnxConfig:
     max_source_positions: int
     """Maximum sentence length, including start and end symbols."""
     vocabulary: int
-    """Number of ids that the encoder reads."""
+    """Vocabulary size of the encoder."""
     padding: int
     """Padding id of the encoder."""
     quantization: str
-    """Data type of the multiplications, float32 or int8."""
+    """Data type of matrix multiplications, float32 or int8."""
     search: CorrectionSearch
-    """Options for choosing edits, the defaults of commands."""
+    """Search options that commands use by default."""
 
     def write(self, folder: Path) -> None:
         """Write config.json."""
@@ -56,7 +56,7 @@ class OnnxConfig:
 
     @classmethod
     def read(cls, folder: Path) -> OnnxConfig:
-        """Read config.json. Raise FormatError if a field is missing or wrong."""
+        """Read config.json. Raise FormatError if a field is missing or invalid."""
         content = read_json(folder / CONFIG, dict)
         if {name: content.get(name) for name in FORMAT} != FORMAT:
             raise FormatError(f"{CONFIG} does not have the format and version {FORMAT}")
@@ -64,22 +64,22 @@ class OnnxConfig:
         for field in fields(cls)[:-1]:
             value = values[field.name]
             if type(value).__name__ != field.type or (isinstance(value, int) and value < 0):
-                raise FormatError(f"{CONFIG} has the {field.name} {str(value)[:40]!r}")
+                raise FormatError(f"{CONFIG} has an invalid {field.name}, {str(value)[:40]!r}")
         if values["edit_unit"] not in UNITS or not values["padding"] < values["vocabulary"]:
-            raise FormatError(f"{CONFIG} has a wrong edit_unit, padding or vocabulary")
+            raise FormatError(f"{CONFIG} has an invalid edit_unit, padding or vocabulary")
         try:
             return cls(**{**values, "search": CorrectionSearch(**values["search"])})
         except (TypeError, UsageError) as error:
-            raise FormatError(f"{CONFIG} has a wrong search: {error}") from None
+            raise FormatError(f"{CONFIG} has an invalid search: {error}") from None
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the inputs of the model."""
+        """Names of the model's inputs."""
         return WORD_INPUTS if self.edit_unit == WORD else TOKEN_INPUTS
 
 
 def is_onnx_folder(path: Path) -> bool:
-    """Return True for a folder with a model in ONNX format."""
+    """Return True if a folder contains a model in ONNX format."""
     return (path / MODEL).is_file()
 
 
@@ -94,11 +94,11 @@ def read_onnx_config(folder: Path) -> OnnxConfig:
 
 
 def read_onnx_folder(folder: Path) -> OnnxConfig:
-    """Return the configuration of an edit tagger in ONNX format, after checks of all files.
+    """Check all files of an edit tagger in ONNX format. Return its configuration.
 
     Raises:
-        DataError: if a file is missing, damaged or does not match the other files.
-        UnsafeCheckpointError: if the model names other files or operators that are not ONNX's.
+        DataError: if a file is missing, damaged or does not match its checksum.
+        UnsafeCheckpointError: if the model refers to other files or contains custom operators.
     """
     config = read_onnx_config(folder)
     try:
@@ -116,7 +116,7 @@ def read_onnx_folder(folder: Path) -> OnnxConfig:
 
 
 def format_error(folder: Path, problem: str) -> DataError:
-    """Return an error for a damaged folder."""
+    """Return the error for an incomplete or damaged folder."""
     return DataError(
         f"{folder} is not a complete edit tagger in ONNX format: {problem}. Export the model again "
         "with fairseq-ssl export."
@@ -128,13 +128,13 @@ NODE, INITIALIZER, SPARSE_INITIALIZER = 1, 5, 15
 OP_TYPE, ATTRIBUTE, DOMAIN = 4, 5, 7
 TENSOR, TENSORS, GRAPHS_OR_SPARSE = 5, 10, (6, 11, 22, 23)
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
-"""Numbers of the fields of ONNX messages in the ONNX schema, one message per line."""
+"""Field numbers of ONNX protobuf messages, one message per line."""
 
 
 def _check_model(path: Path) -> None:
-    """Raise an error for a model that names other files, graphs in operators or custom operators.
+    """Raise an error if a model refers to other files or contains subgraphs or custom operators.
 
-    onnxruntime checks the rest.
+    onnxruntime checks everything else.
     """
     try:
         for number, part in _fields(memoryview(path.read_bytes())):
@@ -164,13 +164,13 @@ def _check_node(node: Any, path: Path) -> None:
     )
     if domain not in OWN_DOMAINS:
         raise UnsafeCheckpointError(
-            f"{path} was rejected: it contains the operator {name!r} of the domain {domain!r}. "
+            f"{path} was rejected: it contains the operator {name!r} from the domain {domain!r}. "
             "Expected only ONNX operators."
         )
     for attribute in (part for number, part in fields if number == ATTRIBUTE):
         for number, part in _fields(attribute):
             if number in GRAPHS_OR_SPARSE:
-                raise FormatError(f"{MODEL} contains the operator {name!r} with a graph")
+                raise FormatError(f"{MODEL} contains the operator {name!r} with a subgraph")
             if number in (TENSOR, TENSORS):
                 _check_tensor(part, path)
 
@@ -185,7 +185,7 @@ def _check_tensor(tensor: Any, path: Path) -> None:
 
 
 def _fields(message: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the number and the content of each field of a protobuf message.
+    """Yield the number and the content of each field in a protobuf message.
 
     Raise LookupError or TypeError for a damaged message.
     """
@@ -204,11 +204,11 @@ def _fields(message: Any) -> Iterator[tuple[int, Any]]:
 
 
 VARINT, BYTES, FIXED = 0, 2, {1: 8, 5: 4}
-"""Types of protobuf fields. `FIXED` contains the size of each fixed-size type."""
+"""Wire types of protobuf fields. `FIXED` contains the size of each fixed-size type in bytes."""
 
 
 def _varint(message: Any, at: int) -> tuple[int, int]:
-    """Return the integer at a position of a message, of up to 10 bytes, and the next position."""
+    """Decode the varint at position `at`, at most 10 bytes. Return it and the next position."""
     number = 0
     for shift in range(0, 70, 7):
         byte = message[at]

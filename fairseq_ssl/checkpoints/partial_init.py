@@ -23,16 +23,16 @@ from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 def symbol_rows(
     path: Path | None, checkpoint: Path, flag: str, embeddings: Tensor
 ) -> dict[str, int]:
-    """Return the row of each symbol in the embeddings of a checkpoint, from its dictionary.
+    """Return each symbol's row in the embeddings of a checkpoint, according to its dictionary.
 
     Args:
         path: dictionary file. None raises UsageError.
         checkpoint: the checkpoint, for error messages.
-        flag: option of the dictionary, for error messages.
-        embeddings: embeddings of the checkpoint, at most one for each symbol.
+        flag: option that sets the dictionary, for error messages.
+        embeddings: embeddings of the checkpoint, with at most one row per symbol.
     """
     if path is None:
-        raise UsageError(f"Pass {flag} with the dictionary that {checkpoint} was trained with.")
+        raise UsageError(f"Set {flag} to the dictionary with which {checkpoint} was trained.")
     if not path.is_file():
         raise DataError(
             f"The dictionary {path} of {checkpoint} does not exist. Set {flag} to the file."
@@ -41,7 +41,7 @@ def symbol_rows(
     if len(symbols) < len(embeddings):
         raise DataError(
             f"The dictionary of {checkpoint} has {len(symbols)} symbols but its embeddings have "
-            f"{len(embeddings)} rows. Expected the dictionary that it was trained with."
+            f"{len(embeddings)} rows. Expected the dictionary with which it was trained."
         )
     return {symbol: row for row, symbol in enumerate(symbols[: len(embeddings)])}
 
@@ -53,9 +53,9 @@ def rows_by_symbol(
 
     Args:
         weight: embeddings of the checkpoint [rows, dim].
-        rows: row of each symbol of the checkpoint.
+        rows: row of each symbol in `weight`.
         symbols: symbols of the new dictionary, by id.
-        start: embeddings [symbols, dim], kept for symbols that the checkpoint does not have.
+        start: initial embeddings [symbols, dim], kept for symbols that are not in `rows`.
     """
     ids = [index for index, symbol in enumerate(symbols) if symbol in rows]
     embeddings = start.detach().clone()
@@ -73,15 +73,15 @@ def classifier_encoder_weights(
     dictionary: Path | None,
     embedding: str,
 ) -> tuple[dict[str, Tensor], int]:
-    """Return encoder weights from a checkpoint, and the number of symbols with its embeddings.
+    """Return encoder weights from a checkpoint, and the number of embeddings copied from it.
 
     Args:
         path: the checkpoint.
         symbols: symbols of the new dictionary, by id.
-        start: state dict of the new encoder. Symbols unknown to the checkpoint keep their
-            embeddings from it.
+        start: state dict of the new encoder, with initial embeddings for symbols that are unknown
+            to the checkpoint.
         dictionary: source dictionary of the checkpoint. None raises UsageError.
-        embedding: name of the weight of the word embeddings.
+        embedding: name of the embedding weight.
     """
     state = read_checkpoint(path)
     weights = weights_below(state, ENCODER_PREFIX)
@@ -92,9 +92,9 @@ def classifier_encoder_weights(
     ]
     if wrong:
         raise DataError(
-            f"{path}, a {architecture(state)}, lacks the weight "
-            f"{ENCODER_PREFIX}{wrong[0]}, which its options require. "
-            "Use another checkpoint of the run."
+            f"{path} lacks the weight {ENCODER_PREFIX}{wrong[0]}, or its shape does not match the "
+            f"options of the {architecture(state)} in the checkpoint. Use another checkpoint of "
+            "the run."
         )
     rows = symbol_rows(dictionary, path, "--classifier-encoder-dict", weights[embedding])
     initial, count = rows_by_symbol(weights[embedding], rows, symbols, start[embedding])
@@ -109,19 +109,19 @@ SIZES = ("embed_dim", "hidden_dim", "layers")
 def recurrent_encoder_weights(
     path: Path, symbols: Sequence[str], start: Mapping[str, Tensor], dictionary: Path | None
 ) -> tuple[dict[str, Tensor], int]:
-    """Return encoder weights from a language model, and the number of symbols that it knows.
+    """Return encoder weights from a language model, and the number of embeddings copied from it.
 
     Args:
         path: checkpoint of a recurrent_lm.
         symbols: symbols of the classifier's dictionary, by id.
-        start: state dict of the encoder. Symbols unknown to the language model keep their
-            embeddings from it.
+        start: state dict of the encoder, with initial embeddings for symbols that are unknown to
+            the language model.
         dictionary: dictionary of the language model. None raises UsageError.
     """
     state = read_checkpoint(path)
     if not architecture(state).startswith("recurrent_lm"):
         raise ConfigurationError(
-            f"{path} is a {architecture(state)}; expected a recurrent_lm, trained with --task "
+            f"{path} is a {architecture(state)}. Expected a recurrent_lm trained with --task "
             "language_modeling."
         )
     weights = weights_below(state, DECODER_PREFIX)
@@ -157,7 +157,7 @@ def recurrent_encoder_weights(
 def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> int:
     """Load the encoder or the decoder from a checkpoint. Return the number of tensors loaded.
 
-    Weights that both sides share, such as tied embeddings, are also loaded.
+    Weights that both sides share, such as tied embeddings, then change on both sides.
 
     Args:
         model: the model to initialize.

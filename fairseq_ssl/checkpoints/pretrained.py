@@ -19,8 +19,8 @@ PERMUTED = ("xlnet",)
 """Supported model types that are not masked language models."""
 
 UNTRAINED = ("pooler", "mask_emb", "seg_embed", "r_s_bias")
-"""Parts of the names of weights on which hidden states do not depend. The last three are XLNet's,
-for masks and for pairs of texts."""
+"""Parts of the names of weights that do not affect hidden states. The last three belong to XLNet,
+for masks and text pairs."""
 
 SubwordSegmenter = Callable[[str], list[str]]
 
@@ -36,7 +36,7 @@ class EncoderFiles:
 
     @classmethod
     def read(cls, folder: Path, with_config: bool = True) -> EncoderFiles:
-        """Read the files of a folder. Without `with_config`, the config is empty."""
+        """Read the files in a folder. If `with_config` is False, the config is empty."""
         return cls(encoder_config(folder) if with_config else {}, _tokenizer_json(folder))
 
     @classmethod
@@ -48,7 +48,10 @@ class EncoderFiles:
                 return cls(config, tokenizer)
         except (KeyError, TypeError, ValueError):
             pass
-        raise DataError("The encoder of the checkpoint lacks a valid config or tokenizer.")
+        raise DataError(
+            "The checkpoint has no readable config or tokenizer for its encoder. Use another "
+            "checkpoint of the run."
+        )
 
     def state(self) -> dict[str, str]:
         """Return the config and the tokenizer as JSON strings, to store in a checkpoint."""
@@ -63,7 +66,7 @@ def _tokenizer_json(folder: Path) -> str:
     if fast is None:
         raise DataError(
             f"{folder} has no fast tokenizer. Expected a tokenizer.json, or files that "
-            "transformers converts to one."
+            "transformers can convert to it."
         )
     text: str = fast.to_str()
     return text
@@ -88,11 +91,11 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
 
 
 def load_with_info(folder: Path, loader: str) -> tuple[Any, dict[str, Any]]:
-    """Load the model in a folder, and information about missing and unexpected weights.
+    """Load the model in a folder. Return it with a report of missing and unexpected weights.
 
     Args:
         folder: folder written by `save_pretrained`.
-        loader: class of transformers that loads the model.
+        loader: name of the transformers class that loads the model.
     """
     model, info = _load(
         getattr(_transformers(folder), loader),
@@ -105,14 +108,17 @@ def load_with_info(folder: Path, loader: str) -> tuple[Any, dict[str, Any]]:
         first = min(info["mismatched_keys"])
         name = first if isinstance(first, str) else first[0]  # with its shapes in transformers 5
         raise DataError(
-            f"{folder}: the shape of the weight {name} differs from the one that follows from the "
-            f"sizes in {CONFIG}. Copy the model again."
+            f"{folder}: the shape of the weight {name} does not match the sizes in {CONFIG}. Copy "
+            "the model again."
         )
     return model, info
 
 
 def _freeze_untrained(model: Any) -> Any:
-    """Freeze the weights in `UNTRAINED`. DistributedDataParallel fails if they have no gradient."""
+    """Freeze the weights in `UNTRAINED`, which get no gradient.
+
+    DistributedDataParallel fails if a trainable weight gets none.
+    """
     for name, weight in model.named_parameters():
         if any(part in name for part in UNTRAINED):
             weight.requires_grad_(False)
@@ -135,7 +141,7 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
 
     Args:
         given: the settings.
-        loader: class of transformers that builds the model.
+        loader: name of the transformers class that builds the model.
     """
     loaders = _transformers(None)
     check_settings(given, "The configuration of a BERT in the checkpoint")
@@ -208,9 +214,9 @@ def _load(loader: Any, folder: Path, **options: Any) -> Any:
 
 
 def _check_kind(kind: Any, where: str) -> str:
-    """Return `kind`. Raise DataError unless it is XLNet or a masked language model.
+    """Return the model type `kind`. Raise DataError if it is not XLNet or a masked language model.
 
-    Other kinds of models can load further models.
+    Other types can load further models.
     """
     modeling = import_optional("transformers.models.auto.modeling_auto", f"Reading {where}", "bert")
     known = {*modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *PERMUTED}

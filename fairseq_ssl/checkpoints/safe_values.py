@@ -1,4 +1,4 @@
-"""Restricted replacements of `eval` and of unpickled types, which cannot run code."""
+"""Replacements for `eval` and for the types in pickles. They cannot run code."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ import torch
 from fairseq_ssl.errors import ConfigurationError
 
 MAX_LENGTH = 10_000
-"""Maximum number of characters of an expression."""
+"""Maximum number of characters in an expression."""
 MAX_DEPTH = 50
-"""Maximum nesting of brackets and operators."""
+"""Maximum nesting depth of brackets and operators."""
 MAX_SIZE = 10_000
-"""Maximum number of items of a result, including nested items."""
+"""Maximum number of items in a result, including nested items."""
 MAX_INTEGER = 10**30
 
 EXPECTED = (
@@ -53,7 +53,7 @@ def evaluate(source: str, *_namespaces: Any) -> Any:
         ConfigurationError: if `source` is not a plain value.
     """
     if not isinstance(source, str):
-        raise TypeError(f"Expected a string to evaluate, not a {type(source).__name__}.")
+        raise TypeError(f"{shortened(source)} cannot be evaluated. Expected a string.")
     try:
         if len(source) > MAX_LENGTH:
             raise ValueError
@@ -65,7 +65,7 @@ def evaluate(source: str, *_namespaces: Any) -> Any:
 
 
 def shortened(value: Any) -> str:
-    """Return the `repr` of a value. After 80 characters, it is truncated and ends in ``...``."""
+    """Return the `repr` of a value, truncated to 80 characters and ``...`` if it is longer."""
     text = repr(value[:100] if isinstance(value, str) else value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
@@ -107,7 +107,7 @@ def _constant(value: Any) -> Any:
 
 
 def _number(value: Any) -> int | float:
-    """Return `value`. Raise ValueError unless it is a finite float or a moderate int."""
+    """Return `value`. Raise ValueError unless it is a finite float or an int up to MAX_INTEGER."""
     if type(value) is int and abs(value) <= MAX_INTEGER:
         return value
     if type(value) is float and math.isfinite(value):
@@ -143,12 +143,12 @@ ORDERS = ("<", ">", "|", "=")
 
 
 class PlainDtype:
-    """Replacement of numpy.dtype for unpickling, limited to bool, int and float dtypes."""
+    """Replacement for numpy.dtype in unpickling, limited to bool, int and float dtypes."""
 
     def __new__(cls, code: Any, align: Any = False, copy: Any = True) -> PlainDtype:
         """Create a bool, int or float dtype. Raise UnpicklingError for other arguments."""
         if type(code) is not str or code not in DTYPES or (align, copy) != (False, True):
-            raise pickle.UnpicklingError("The checkpoint has an unexpected numpy dtype.")
+            raise pickle.UnpicklingError("A numpy dtype in the checkpoint is not a number type.")
         self = super().__new__(cls)
         self.code = code
         self.order = "="
@@ -158,20 +158,20 @@ class PlainDtype:
     order: str
 
     def __setstate__(self, state: Any) -> None:
-        """Store the byte order. Raise UnpicklingError for the state of a dtype with fields."""
+        """Restore the byte order. Raise UnpicklingError for a structured dtype."""
         if type(state) is not tuple or len(state) != 8 or state[1] not in ORDERS:
-            raise pickle.UnpicklingError("The checkpoint has an unexpected numpy dtype state.")
+            raise pickle.UnpicklingError("A numpy dtype in the checkpoint has an invalid state.")
         if (state[0], *state[2:]) != (3, None, None, None, -1, -1, 0):
-            raise pickle.UnpicklingError("The checkpoint has a numpy dtype with fields.")
+            raise pickle.UnpicklingError("A numpy dtype in the checkpoint has fields.")
         self.order = state[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a numpy.dtype of native byte order."""
+        """Pickle as a numpy.dtype with native byte order."""
         return np.dtype, (self.code,)
 
     @property
     def size(self) -> int:
-        """Size of a number in bytes."""
+        """Number of bytes per value."""
         return int(self.code[1:])
 
     def number(self, data: bytes) -> float | int | bool:
@@ -183,32 +183,32 @@ class PlainDtype:
 def plain_scalar(dtype: Any, data: Any = None) -> float | int | bool:
     """Return a Python number for a pickled numpy scalar. Raise UnpicklingError for other data."""
     if type(dtype) is not PlainDtype or type(data) is not bytes:
-        raise pickle.UnpicklingError("The checkpoint has an unexpected numpy scalar.")
+        raise pickle.UnpicklingError("A numpy scalar in the checkpoint is not a number.")
     if len(data) != dtype.size:
-        raise pickle.UnpicklingError("The checkpoint has a numpy scalar of the wrong size.")
+        raise pickle.UnpicklingError("A numpy scalar in the checkpoint has the wrong size.")
     return dtype.number(data)
 
 
 class PlainArray(np.ndarray[Any, Any]):
-    """Replacement of numpy.ndarray for unpickling, limited to one dimension and plain dtypes.
+    """Replacement for numpy.ndarray in unpickling, limited to one dimension and number types.
 
-    `plain_array` creates it, and its state contains the numbers.
+    `plain_array` creates an empty array, and `__setstate__` sets its values.
     """
 
     def __new__(cls, *_: Any, **__: Any) -> PlainArray:
-        """Raise UnpicklingError. A pickle could create an array of any size, without its data."""
-        raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array.")
+        """Raise UnpicklingError. A pickle could create an array of any size without storing it."""
+        raise pickle.UnpicklingError("The checkpoint creates a numpy array without data.")
 
     def __setstate__(self, state: Any) -> None:
-        """Set the numbers. Raise UnpicklingError unless the bytes store a vector."""
+        """Restore the array. Raise UnpicklingError unless the state is that of a valid vector."""
         kinds = (int, tuple, PlainDtype, bool, bytes)
         if type(state) is not tuple or tuple(map(type, state)) != kinds:
-            raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array state.")
+            raise pickle.UnpicklingError("A numpy array in the checkpoint has an invalid state.")
         version, shape, dtype, is_fortran, data = state
         if (version, is_fortran) != (1, False) or shape != (len(data) // dtype.size,):
-            raise pickle.UnpicklingError("The checkpoint has a numpy array that is not a vector.")
+            raise pickle.UnpicklingError("A numpy array in the checkpoint is not a vector.")
         if len(data) % dtype.size:
-            raise pickle.UnpicklingError("The checkpoint has a numpy array of the wrong size.")
+            raise pickle.UnpicklingError("A numpy array in the checkpoint has incomplete values.")
         kind = np.dtype(dtype.order + dtype.code)
         checked: Any = (version, (len(data) // dtype.size,), kind, False, data)
         super().__setstate__(checked)
@@ -219,9 +219,12 @@ class PlainArray(np.ndarray[Any, Any]):
 
 
 def plain_array(kind: Any, shape: Any = None, code: Any = None) -> PlainArray:
-    """Return an empty array for a pickled one. Raise UnpicklingError for other arguments."""
+    """Return the empty array that unpickling fills, as numpy's `_reconstruct` does.
+
+    Raise UnpicklingError for arguments that numpy does not write.
+    """
     if kind is not PlainArray or shape != (0,) or code != b"b":
-        raise pickle.UnpicklingError("The checkpoint has an unexpected numpy array.")
+        raise pickle.UnpicklingError("A numpy array in the checkpoint is not empty at first.")
     return np.ndarray.__new__(PlainArray, (0,), np.int8)
 
 
@@ -230,18 +233,16 @@ PLAIN = (type(None), bool, int, float, str, list, tuple, dict, argparse.Namespac
 
 
 class PlainNamespace(argparse.Namespace):
-    """Replacement of argparse.Namespace for unpickling, limited to options of plain types."""
+    """Replacement for argparse.Namespace in unpickling, limited to values of plain types."""
 
     def __init__(self) -> None:
         super().__init__()
 
     def __setstate__(self, state: Any) -> None:
-        """Set the options. Raise UnpicklingError unless all values are of plain types."""
+        """Restore the options. Raise UnpicklingError for an invalid name or type."""
         is_plain = type(state) is dict and all(map(is_option_name, state))
         if not is_plain or not all(isinstance(value, PLAIN) for value in state.values()):
-            raise pickle.UnpicklingError(
-                "A Namespace in the checkpoint contains more than options."
-            )
+            raise pickle.UnpicklingError("A Namespace in the checkpoint has invalid options.")
         vars(self).update(state)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -263,18 +264,18 @@ PLAIN_GLOBALS: list[Any] = [
     (plain_array, "numpy._core.multiarray._reconstruct"),
     (plain_array, "numpy.core.multiarray._reconstruct"),
 ]
-"""Functions and classes for names in checkpoints."""
+"""Replacements for functions and classes that checkpoints import, with the imported names."""
 _globals_lock = threading.RLock()
 
 
 @contextmanager
 def plain_globals() -> Iterator[None]:
-    """Let torch's restricted unpickler read options and scores of fairseq checkpoints.
+    """Let torch's restricted unpickler read the options and scores in fairseq checkpoints.
 
     fairseq stores options as a Namespace, and validation scores can be numpy scalars. --eval-bleu
-    stores counts of n-grams as arrays. torch 2.6 and later reject these types unless they are
-    registered as safe. The registry belongs to the process: types that other code has registered
-    do not apply inside this context, and are registered again at its end.
+    stores n-gram counts as arrays. torch 2.6 and later reject these types unless they are
+    registered as safe. The registry is global. Types that other code has registered are removed
+    inside the block, and registered again at its end.
     """
     registry = torch.serialization
     with _globals_lock:

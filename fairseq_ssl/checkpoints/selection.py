@@ -23,16 +23,16 @@ LAST_PATTERN = re.compile(r"checkpoint_last\.pt")
 
 @dataclass(frozen=True)
 class CheckpointSelection:
-    """Number and kind of the checkpoints to average. By default, all of them are named."""
+    """Number and kind of the checkpoints to average. By default, all input checkpoints are used."""
 
     last: int | None = option(None, "number of last checkpoints to average", low=1)
     best: int | None = option(
-        None, "number of checkpoints with the best validation scores to average", low=1
+        None, "number of best checkpoints to average, by validation score", low=1
     )
     by: str | None = option(
         None,
-        "kind of last checkpoints: saved after each epoch (checkpointN.pt), or after a number of "
-        "updates (checkpoint_E_N.pt)",
+        "kind of the last checkpoints; epoch: saved at the end of an epoch (checkpointN.pt); "
+        "update: saved after a number of updates (checkpoint_E_N.pt)",
         choices=tuple(PATTERNS),
         usual="epoch",
     )
@@ -40,14 +40,14 @@ class CheckpointSelection:
     def __post_init__(self) -> None:
         check(self)
         if self.by and self.last is None:
-            raise UsageError("`by` needs `last`.")
+            raise UsageError("`by` needs `last`, the number of checkpoints. Set both.")
 
     def paths(self, inputs: Sequence[str | Path]) -> list[Path]:
         """Return the selected checkpoints of a folder, or `inputs`.
 
-        The last checkpoints are sorted by number. The best checkpoints are sorted by the score that
-        they store, from worst to best. Checkpoints also store whether higher scores are better.
-        Checkpoints whose score is not a number are not used. Copies of the same update, such as
+        The last checkpoints are sorted by number. The best checkpoints are sorted by their stored
+        validation score, from worst to best. Checkpoints also store whether higher scores are
+        better. Checkpoints without a score are not used. Copies of the same update, such as
         checkpoint_best.pt, are used only once.
 
         Args:
@@ -69,7 +69,7 @@ class CheckpointSelection:
         if len(paths) < count:
             other = next(kind for kind in PATTERNS if kind != by)
             number = len(_numbered_checkpoints(folder, other))
-            hint = f" There are {number} saved by {other}: set `by`." if number else ""
+            hint = f" To use those saved by {other} ({number}), set `by`." if number else ""
             raise DataError(
                 f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected {count}.{hint}"
             )
@@ -91,7 +91,7 @@ class CheckpointSelection:
                 ranked.setdefault(update_count(state), (sign * float(value), path))
         if len(ranked) < count:
             raise DataError(
-                f"{folder} has {len(ranked)} checkpoints with a validation score. Expected "
+                f"{folder} contains {len(ranked)} checkpoints with a validation score. Expected "
                 f"{count}. Average fewer, or train with validation and keep more checkpoints."
             )
         in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
@@ -102,7 +102,7 @@ def check_average_output(output: str | Path, inputs: Sequence[str | Path]) -> No
     """Raise UsageError if an average would replace a checkpoint of the training run.
 
     Args:
-        output: file of the average.
+        output: output file.
         inputs: checkpoints, or the folder of the run.
     """
     output = Path(output)
@@ -110,11 +110,11 @@ def check_average_output(output: str | Path, inputs: Sequence[str | Path]) -> No
     patterns = (*PATTERNS.values(), BEST_PATTERN, LAST_PATTERN)
     is_checkpoint = any(pattern.fullmatch(output.name) for pattern in patterns)
     if is_checkpoint and output.exists() and output.parent.resolve() in folders:
-        raise UsageError(f"{output} is a checkpoint of the run. Choose another output.")
+        raise UsageError(f"{output} is a checkpoint of the run. Choose a different output file.")
 
 
 def _numbered_checkpoints(folder: Path, by: str) -> list[Path]:
-    """Return the checkpoints of a folder that were saved by epoch or by update, oldest first."""
+    """Return the checkpoints in a folder that were saved by epoch or by update, oldest first."""
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder. Expected the folder of a training run.")
     matches = [(PATTERNS[by].fullmatch(path.name), path) for path in folder.iterdir()]

@@ -19,7 +19,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointEr
 from fairseq_ssl.text.specs import rename
 
 SECTIONS = ("args", "cfg")
-"""Keys of a checkpoint with options: `args` before fairseq 0.10.1, `cfg` since then."""
+"""Checkpoint keys that contain options: `args` before fairseq 0.10.1, `cfg` since then."""
 
 
 def _names(text: str) -> frozenset[str]:
@@ -47,12 +47,12 @@ REQUIRED_PATHS = _names("""
     bpe_codes bpe_merges bpe_vocab data gpt2_encoder_json gpt2_vocab_bpe
     sentencepiece_model sentencepiece_model_path w2v_path
 """)
-"""Options with a path that are mandatory in fairseq's dataclasses."""
+"""Path options that are mandatory in fairseq's dataclasses."""
 
 TEXT_PATHS = _names("""
     baseline_model input lang_to_offline_shard_ratio plasma_path restore_file save_dir seq2seq_path
 """)
-"""Options with a path whose value is an empty string if there is no path."""
+"""Path options whose value is an empty string if they are not set."""
 
 PATHS = _names("""
     aim_repo alignfile bpe bpe_vocab_file classifier_bert classifier_encoder classifier_encoder_dict
@@ -68,9 +68,9 @@ PATHS = _names("""
     srcdict target_dict target_dictionary tensorboard_logdir testpref tgtdict tokenizer trainpref
     user_dir validpref wer_args wer_kenlm_model wer_lexicon
 """)
-"""Options that name a file, a folder or code, whose value is None if there is no such name.
+"""Options that name a file, a folder or code. Their value is None if they are not set.
 
-`bpe`, `tokenizer` and `scoring` select encoders and scorers, some of which download their model.
+`bpe`, `tokenizer` and `scoring` select encoders and scorers, some of which download a model.
 """
 
 NAMES = _names("""
@@ -78,7 +78,7 @@ NAMES = _names("""
     lang_pairs langs lr_scheduler mono_langs monolingual_langs multitask_config_yaml optimizer
     source_lang target_lang task
 """)
-"""Options with a registered name, a language or the name of a file in the data folder."""
+"""Options whose value is a registered name, a language or the name of a file in the data folder."""
 
 REMOVED: dict[str, Any] = {
     "bytenet_decoder_kernel": 3,
@@ -87,7 +87,7 @@ REMOVED: dict[str, Any] = {
     "imitator_separate_embeddings": False,
     "lm_adaptive_cutoffs": "2000,10000",
 }
-"""Options that only version 0.2 has, with the only value that this version supports."""
+"""Options that exist only in version 0.2, with the only value that this version supports."""
 
 UNUSED = _names("""
     adversarial_weight adversarial_xi bytenet_decoder_norm bytenet_init edit_detection_weight
@@ -95,7 +95,7 @@ UNUSED = _names("""
     reconstruction_max_len reconstruction_renormalize reconstruction_search
     reconstruction_target_weight reconstruction_weighting recurrent_keep_denormals
 """)
-"""Options that only version 0.2 has and that do not affect trained models."""
+"""Options that exist only in version 0.2 and do not affect trained models."""
 
 NAME = re.compile(r"[\w.,:+@-]*")
 MAX_DEPTH = 20
@@ -120,7 +120,7 @@ def _is_dropped(name: str, value: Any) -> bool:
 def check_options(state: dict[str, Any], path: str | Path) -> None:
     """Check the options of the checkpoint read from `path`, and drop options with paths.
 
-    Names of noises in version 0.2 are replaced by their new names.
+    Noise names from version 0.2 are replaced with their new names.
 
     Raises:
         UnsafeCheckpointError: if an option is not a plain value.
@@ -185,7 +185,7 @@ class _Options:
                 del values[key]
         for key in list(values):
             if not isinstance(key, int | str):
-                raise self.error(f"{name} has a key of type {type(key).__name__}")
+                raise self.error(f"{name} has a key of type {type(key).__name__}; expected a name")
             if key in UNUSED or key in REMOVED:
                 self._check_removed(key, values.pop(key))
                 continue

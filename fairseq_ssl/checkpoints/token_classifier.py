@@ -1,7 +1,7 @@
-"""Conversion of edit taggers to token classifiers of transformers.
+"""Conversion of edit taggers to token classifiers in Hugging Face format.
 
-The classifier scores the edits of a word at its first subword, and those of the sentence start at
-the first symbol. `id2label` in config.json has the names of the edits.
+The classifier scores the edits of a word at its first subword, and the edits of the sentence start
+at the first symbol. `id2label` in config.json contains the names of the edits.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPECIAL = {
     "sep_token": ("[SEP]", "<sep>", "</s>"),
     "mask_token": ("[MASK]", "<mask>"),
 }
-"""Usual names of the special symbols of a tokenizer."""
+"""Common names of special tokens, by their attribute in a transformers tokenizer."""
 
 
 def write_token_classifier(model: Any, task: Any, output: Path) -> None:
@@ -38,7 +38,7 @@ def write_token_classifier(model: Any, task: Any, output: Path) -> None:
 
     Args:
         model: an edit tagger in float32.
-        task: its task, which has the edit dictionary and the files of the encoder.
+        task: the model's task, which contains the edit dictionary and the encoder files.
         output: folder to create.
 
     Raises:
@@ -101,7 +101,7 @@ def _config(model: Any, task: Any) -> dict[str, Any]:
 
 
 def _encoder(model: Any, config: Mapping[str, Any]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the names and the weights of the encoder, as transformers names them."""
+    """Yield the encoder weights with their names in transformers."""
     encoder = model.encoder
     if hasattr(encoder, "model"):  # an encoder of transformers
         yield from encoder.model.state_dict().items()
@@ -128,22 +128,25 @@ def _renamed(name: str, module: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _load(built: Any, state: Mapping[str, Tensor]) -> None:
-    """Load the weights into a token classifier. Raise DataError if its head has other layers."""
+    """Load weights into a token classifier. Raise DataError unless its head is a linear layer."""
     base = f"{built.base_model_prefix}."
     head = {name for name, _ in built.named_parameters() if not name.startswith(base)}
     if head != {f"{HEAD}.weight", f"{HEAD}.bias"}:
         kind = built.config.model_type
         raise DataError(
             f"The token classifier of {kind!r} in transformers has a different head than the edit "
-            "tagger, so it cannot be exported to this format. Convert it to ONNX."
+            "tagger, so the model cannot be exported to this format. Convert it to ONNX."
         )
     missing, _ = built.load_state_dict(state, strict=False)
     if missing:
-        raise DataError(f"The encoder of the checkpoint lacks the weight {missing[0]}.")
+        raise DataError(
+            f"The encoder of the checkpoint lacks the weight {missing[0]}. Use another checkpoint "
+            "of the run."
+        )
 
 
 def _tokenizer(text: str) -> Any:
-    """Return a tokenizer of transformers, for words as well as for text."""
+    """Return a transformers tokenizer that accepts text and lists of words."""
     transformers = import_optional("transformers", "Export to Hugging Face", "bert")
     tokenizers = import_optional("tokenizers", "Export to Hugging Face", "bert")
     with library_errors("The tokenizer cannot be read"):

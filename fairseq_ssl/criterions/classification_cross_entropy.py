@@ -17,7 +17,7 @@ from fairseq_ssl.modules.window_classifiers import average_windows
 from fairseq_ssl.options import option
 
 GRADIENT_SCALE = 2.0**10
-"""Factor by which a loss is scaled to compute a direction, so that float16 does not underflow."""
+"""Factor that scales a loss before its gradient is computed, so that float16 does not underflow."""
 XI = 0.1
 """Norm of the random perturbation from which the virtual adversarial direction is computed."""
 Inputs = dict[str, Tensor]
@@ -29,7 +29,7 @@ class AdversarialConfig(CriterionConfig):
 
     adversarial_epsilon: float = option(
         5.0,
-        "norm epsilon of the perturbation of a text's embeddings (Miyato et al., 2017)",
+        "norm (epsilon) of the perturbation of a text's embeddings (Miyato et al., 2017)",
         above=0,
     )
 
@@ -106,7 +106,7 @@ class _PerturbedCrossEntropy(ClassificationCrossEntropy):
 
 
 def scale_to_norm(direction: Tensor, length: float, is_word: Tensor) -> Tensor:
-    """Scale the `direction` of each text to a norm. Return it detached [batch, time, dim].
+    """Return each text's `direction` [batch, time, dim], detached and scaled to a norm.
 
     The direction is first divided by its maximum, so that loss scaling and tiny gradients, such as
     1e-30, do not change the result. A direction of 0 stays 0.
@@ -154,7 +154,7 @@ class _StoredGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loss: Tensor, gradients: list[Tensor | None], *_: Tensor) -> Tensor:
-        """Return the loss. `gradients` belong to the weights, which are the other arguments."""
+        """Return the loss. `gradients` are the gradients of the weights, the other arguments."""
         ctx.gradients = gradients
         return loss.clone()
 
@@ -349,7 +349,7 @@ class ImitationCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss per text and KL per window in bits, and agreement with the expert in %."""
+        """Log loss per text and KL per window in bits, and agreement with the expert in percent."""
         total = totals(logging_outputs)
         windows, texts = total("windows"), total("nsentences")
         if not texts:

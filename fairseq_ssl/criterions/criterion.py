@@ -18,7 +18,7 @@ CPU_CHUNK, GPU_CHUNK = 2**18, 2**25
 """Number of probabilities computed at a time. On a CPU, they fit into the cache."""
 
 register_criterion = checked(criterions.register_criterion, "build_criterion")
-"""fairseq's decorator, extended to check the options of a loss before it is built."""
+"""fairseq's decorator `register_criterion`, extended to check options before a loss is built."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ def smoothed_cross_entropy(
         target: [rows]
         smoothing: total probability of the words that are not the target, 0 to 1
         padding: target id of rows that have no loss
-        reduce: return sums instead of values [rows, 1]
+        reduce: whether to return sums instead of one value per row [rows, 1]
     """
     likelihoods, sums = _ChunkedLogSoftmax.apply(logits, target)  # type: ignore[no-untyped-call]
     is_padding = target.eq(padding)
@@ -83,7 +83,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
     def backward(ctx: Any, to_chosen: Tensor, to_sums: Tensor) -> tuple[Tensor, None]:
         """Return the gradient with respect to the logits: g (onehot - p) + s (1 - vocabulary * p).
 
-        g is the gradient with respect to log p of the targets, s with respect to the sums.
+        g and s are the gradients with respect to the two outputs of `forward`.
         """
         logits, target = ctx.saved_tensors
         gradient = torch.empty_like(logits)
@@ -99,7 +99,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
 
 
 def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
-    """Return a function that sums a key over the logging outputs. A missing key counts as 0."""
+    """Return a function that sums a key over the logging outputs. Missing keys count as 0."""
 
     def total(key: str) -> Any:
         return sum(utils.item(log.get(key, 0)) for log in logging_outputs)

@@ -29,7 +29,7 @@ from fairseq_ssl.options import option
 class DenoisingCrossEntropyConfig(CriterionConfig):
     """Options of the masked loss."""
 
-    label_smoothing: float = option(0.0, "label smoothing", low=0, high=1)
+    label_smoothing: float = option(0.0, "epsilon for label smoothing", low=0, high=1)
     denoise_keep_rate: float = option(
         0.03,
         "fraction of unchanged words that count in the loss; noised words and end symbols always "
@@ -43,9 +43,9 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
 class DenoisingCrossEntropy(Criterion):
     """Cross-entropy over noised words, a random sample of the other words, and end symbols.
 
-    L = -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the mask. Both
-    are summed over all processes and accumulated batches. In validation, mask(i) of an unchanged
-    word is its expected value, `denoise_keep_rate`.
+    The loss is -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the
+    mask. Numerator and divisor are summed over all processes and accumulated batches. In
+    validation, mask(i) of an unchanged word is its expected value, `denoise_keep_rate`.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class DenoisingCrossEntropy(Criterion):
     ) -> tuple[Tensor, float, dict[str, Any]]:
         """Return the loss, the sample size and the logging output.
 
-        The sample size is the number of positions in the mask, or in validation its expected value.
+        The sample size is the number of positions in the mask. In validation, it is the
+        expected number.
         """
         if "changed" not in sample:
             raise ConfigurationError(
@@ -108,7 +109,7 @@ class DenoisingCrossEntropy(Criterion):
         )
 
     def _weight(self, target: Tensor, changed: Tensor, training: bool) -> Tensor:
-        """Return mask(i) of equation 2 for each position [batch * time]."""
+        """Return mask(i) in equation 2 for each position [batch * time]."""
         is_kept = changed | target.eq(self.eos)
         if training:
             drawn = torch.rand(target.shape, device=target.device) < self.keep_rate
@@ -119,7 +120,7 @@ class DenoisingCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log losses in bits, perplexity, and the fraction and accuracy of noised words in %."""
+        """Log losses in bits, perplexity, and fraction and accuracy of noised words in percent."""
         total = totals(logging_outputs)
         size = total("sample_size")
         for key in ("loss", "nll_loss"):
@@ -139,9 +140,10 @@ class DenoisingCrossEntropy(Criterion):
 
 
 def _impossible_terms(lprobs: Tensor, vocabulary: int) -> Tensor:
-    """Return the sums of log p [n] over out-of-vocabulary words that a sentence cannot copy.
+    """Return the sum of log p [n] over the words that the sentence at each position cannot copy.
 
-    They are words of other sentences in the batch, with a constant log p and no gradient.
+    These out-of-vocabulary words occur only in other sentences of the batch. Their log p is
+    constant and has no gradient.
     """
     copied = lprobs.detach()[:, vocabulary:]
     return copied.masked_fill(copied > IMPOSSIBLE, 0.0).sum(1)
@@ -156,8 +158,9 @@ def _is_positionwise(model: Any) -> bool:
 def _can_delay_output(model: Any) -> bool:
     """Return True if the output layer can be applied after `forward`, to the kept positions only.
 
-    The output layer must share its weights with the embeddings, because DistributedDataParallel
-    may treat weights that `forward` does not use as unused.
+    This requires a position-wise Transformer decoder whose output layer shares its weights with the
+    embeddings. Without sharing, `forward` would not use the output weights, and
+    DistributedDataParallel may treat them as unused parameters.
     """
     decoder = getattr(model, "decoder", None)
     if not _is_positionwise(model) or not isinstance(decoder, TransformerDecoderBase):

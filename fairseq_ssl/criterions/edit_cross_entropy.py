@@ -30,7 +30,7 @@ from fairseq_ssl.options import option
 from fairseq_ssl.text.spans import Spans
 
 BLOCKS = {"cpu": 2**20, "cuda": 2**24}
-"""Number of scores in a block of the cross-entropy, by device type. 4 MB fit a CPU's cache."""
+"""Maximum number of scores in a block, by device type. On a CPU, 4 MB fit into the cache."""
 COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 
 
@@ -43,7 +43,7 @@ class EditCrossEntropyConfig(CriterionConfig):
         "loss weight of keep edits; PIE uses 0.4 for GEC and 1 for spelling and OCR (table 12)",
         low=0,
     )
-    label_smoothing: float = option(0.0, "label smoothing", low=0, below=1)
+    label_smoothing: float = option(0.0, "epsilon for label smoothing", low=0, below=1)
 
 
 @register_criterion("edit_cross_entropy", dataclass=EditCrossEntropyConfig)
@@ -51,7 +51,8 @@ class EditCrossEntropy(Criterion):
     """Cross-entropy -log p(e_i | x), times the copy weight if e_i is keep (PIE, equation 4).
 
     The loss is averaged over positions, which are the tokens and the start of each sentence. With
-    --sentence-avg, it is averaged over sentences, as in the authors' code.
+    --sentence-avg, it is averaged over sentences, as in the authors' code. The binary cross-entropy
+    of the error detection head, if any, is added.
     """
 
     def __init__(
@@ -110,10 +111,10 @@ class EditCrossEntropy(Criterion):
     def _chosen(
         self, model: Any, logits: Sequence[Any], sample: dict[str, Any], lengths: Tensor
     ) -> Tensor:
-        """Return the edits that decoding chooses in the first round, with its default options.
+        """Return the edits that decoding with default options chooses in the first round.
 
-        In training, the most probable edits are returned, even if they cannot change their token:
-        this needs no transfer from a GPU.
+        In training, return the most probable edits, even edits that cannot change their token,
+        because this needs no transfer from a GPU.
         """
         if model.training:
             edits: Tensor = logits[0]
@@ -144,9 +145,9 @@ class EditCrossEntropy(Criterion):
 
 
 def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """Return the cross-entropy at each position, in float32 or higher.
+    """Return the cross-entropy at each position, in float32 or float64.
 
-    The result equals torch's, but the gradient is the only new tensor of the size of `scores`.
+    The result is the same as PyTorch's, but only the gradient takes as much memory as `scores`.
 
     Args:
         scores: [positions, labels], logits.
@@ -158,7 +159,7 @@ def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Cross-entropy, computed in blocks of positions and computed again for the gradient."""
+    """Cross-entropy, computed in blocks of positions in the forward and the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -190,14 +191,14 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def _blocks(scores: Tensor) -> Iterator[slice]:
-    """Yield slices of positions, each with at most as many scores as `BLOCKS` allows."""
+    """Return slices of positions, each with at most `BLOCKS` scores."""
     scores_of_block = BLOCKS.get(scores.device.type, BLOCKS["cuda"])
     size = max(1, scores_of_block // scores.size(1))
     return (slice(begin, begin + size) for begin in range(0, len(scores), size))
 
 
 def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Count gold, predicted and correct edits, and sentences with all labels correct.
+    """Return the numbers of gold, predicted and correct edits, and of fully correct sentences.
 
     Args:
         predicted: [positions], ids of the predicted edits.

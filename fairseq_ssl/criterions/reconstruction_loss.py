@@ -32,16 +32,18 @@ class ReconstructionLossConfig(CriterionConfig):
 
     reconstruction_weight: str = option(
         "0.1",
-        "weight of the reconstruction loss, lambda in the slides, 0 or more; or a schedule "
-        "UPDATE:WEIGHT,..., such as 0:0,1000:0,2000:0.2, which grows linearly from 0 at update "
-        "1000 to 0.2 at update 2000",
+        "weight of the reconstruction loss (lambda), 0 or more, or a schedule UPDATE:WEIGHT,...; "
+        "for example, with 0:0,1000:0,2000:0.2 the weight is 0 up to update 1000 and then "
+        "increases linearly to 0.2 at update 2000",
     )
     reconstruction_start_update: int = option(0, "first update with a reconstruction loss", low=0)
-    label_smoothing: float = option(0.0, "label smoothing for parallel sentences", low=0, below=1)
+    label_smoothing: float = option(
+        0.0, "epsilon for label smoothing of parallel sentences", low=0, below=1
+    )
 
 
 class WeightSchedule:
-    """A constant weight, or a piecewise linear function of the update."""
+    """A constant weight, or a weight that is piecewise linear in the number of updates."""
 
     def __init__(self, spec: str, start: int = 0) -> None:
         """Parse the schedule.
@@ -54,7 +56,7 @@ class WeightSchedule:
         self.points = _parse_points(str(spec))
 
     def at(self, update: int) -> float:
-        """Return the weight at an update."""
+        """Return the weight at update number `update`."""
         if update < self.start:
             return 0.0
         updates, weights = zip(*self.points, strict=True)
@@ -82,9 +84,9 @@ def _parse_points(spec: str) -> list[tuple[int, float]]:
 class ReconstructionLoss(Criterion):
     """Cross-entropy in both directions plus the reconstruction loss of monolingual text.
 
-    The loss of a sentence is -(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)). It
-    is averaged over sentences, even without --sentence-avg, so that lambda has the same effect in
-    each batch.
+    The loss of a pair (x, y) with a monolingual sentence x' and its candidate translations y_k is
+    -(log P(y|x) + log P(x|y) + lambda log sum_k P(y_k|x') P(x'|y_k)). It is averaged over pairs,
+    even without --sentence-avg, so that lambda has the same effect in each batch.
     """
 
     def __init__(
@@ -108,8 +110,8 @@ class ReconstructionLoss(Criterion):
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the loss, the sample size and the logging output.
 
-        `sample` is a batch of `BitextWithMono`. The task adds the key `candidates`, with the
-        candidates and the weight of each monolingual text.
+        `sample` is a batch from `BitextWithMono`. The task adds the key `candidates`, with the
+        candidates and the weight for each monolingual text.
         """
         candidates = sample.get("candidates", {})
         batches = self._pair_batches(sample)
@@ -175,7 +177,7 @@ class ReconstructionLoss(Criterion):
         )
 
     def _text_losses(self, likelihoods: list[Tensor], candidates: dict[str, Any]) -> Tensor:
-        """Compute the loss of each sentence [batch] from the log-likelihoods of its candidates."""
+        """Return the loss of each sentence [batch], given its candidates' log-likelihoods."""
         shape = candidates["count"], candidates["beam"]
         forward, backward = (
             group_candidates(scores, candidates["slots"], *shape) for scores in likelihoods
@@ -184,7 +186,7 @@ class ReconstructionLoss(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log losses in bits: per pair, per word in each direction, per monolingual sentence."""
+        """Log losses in bits per pair, per word in each direction, and per monolingual sentence."""
         total = totals(logging_outputs)
         size = total("sample_size")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)

@@ -91,7 +91,7 @@ def _ignore_missing_attributes(stock: Callable[..., None]) -> Callable[..., None
 
 
 def _prefetch_if_missing(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Prefetch all sentences when a sentence is missing, on which fairseq would fail."""
+    """Return `stock`, extended to prefetch all sentences if a sentence is not in the cache."""
 
     @functools.wraps(stock)
     def getitem(self: Any, index: int) -> Any:
@@ -116,7 +116,7 @@ def join_ids(sentences: Sequence[IdArray], separator: int) -> IdArray:
 
 
 def split_ids(group: IdArray, separator: int) -> list[IdArray]:
-    """Split joined sentences. The results are views of `group`."""
+    """Split joined sentences at the separator id. The results are views of `group`."""
     separators = np.flatnonzero(group == separator).tolist()
     starts, ends = [0, *(index + 1 for index in separators)], [*separators, len(group)]
     return [group[start:end] for start, end in zip(starts, ends, strict=True)]
@@ -144,7 +144,7 @@ class IdFile:
             if not len(ids) or ids[-1] != self._eos:
                 raise DataError(
                     f"{self.path}:{index + 1} does not end with the end-of-sentence id "
-                    f"{self._eos}. Expected output of fairseq-preprocess."
+                    f"{self._eos}. Expected a file from fairseq-preprocess."
                 )
             yield ids[:-1]
 
@@ -224,7 +224,7 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         splits = _find_splits(folder)
         if not splits:
             raise DataError(
-                f"{folder} contains no parallel splits. Expected output of fairseq-preprocess, "
+                f"{folder} contains no parallel splits. Expected files from fairseq-preprocess, "
                 "such as train.en-de.en.idx."
             )
         self.languages = choose_languages(folder, splits, source, target)
@@ -239,7 +239,7 @@ class BinarizedFolder(ParallelFolder[IdArray]):
     def separators(self, token: str) -> Separators[IdArray]:
         """Return the separator for each side.
 
-        If a dictionary lacks `token`, the id of the separator is the size of the dictionary.
+        If a dictionary lacks `token`, the separator's id is the dictionary size.
         """
         ids = (w.index(token) if token in w else len(w) for w in self._dictionaries)
         source, target = (

@@ -22,12 +22,12 @@ class BitextWithMono(BaseWrapperDataset):
     """Sentence pairs, each with the reversed pair and one sentence from each monolingual text.
 
     An epoch is one pass over the pairs. The monolingual texts are shuffled and repeated, and each
-    epoch continues where the previous epoch of its data folder ended. Within an epoch, monolingual
-    sentences are matched to pairs by length to reduce padding. They depend only on the seed and
-    the epoch.
+    epoch continues where the previous epoch of the same data folder ended. Within an epoch,
+    monolingual sentences are matched to pairs by length to reduce padding. The selection depends
+    only on the seed and the epoch.
 
-    A batch is a batch of LanguagePairDataset that also contains the reversed pairs as `backward`,
-    and the sentences of each monolingual text under the name of the text.
+    A batch is a LanguagePairDataset batch that also contains the reversed pairs as `backward`, and
+    the sentences of each monolingual text under the text's name.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class BitextWithMono(BaseWrapperDataset):
         Args:
             pairs: a LanguagePairDataset.
             reversed_pairs: the same dataset with source and target exchanged.
-            texts: monolingual texts by name, as LanguagePairDatasets with equal sides.
+            texts: monolingual texts by name, as LanguagePairDatasets whose sides are the same text.
             seed: seed for shuffling the texts.
             mixed_lengths: whether to form batches from random pairs instead of pairs of similar
                 length.
@@ -69,7 +69,7 @@ class BitextWithMono(BaseWrapperDataset):
         }
 
     def _choose(self, text: Any, text_index: int, epoch: int) -> NDArray[np.int64]:
-        """Return the index in `text` of the sentence for each pair [pairs]."""
+        """Return for each pair the index of its sentence in `text` [pairs]."""
         count, size = len(self.dataset), len(text)
         turn, folder = divmod(epoch - 1, self.folders)
         positions = np.arange(turn * count, (turn + 1) * count) * self.folders + folder
@@ -98,7 +98,7 @@ class BitextWithMono(BaseWrapperDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the maximum sentence length of a pair, including monolingual sentences."""
+        """Return the maximum length of a pair's sentences, including its monolingual sentences."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -117,7 +117,7 @@ class BitextWithMono(BaseWrapperDataset):
         return generator.permutation(len(self)).astype(np.int64)
 
     def batch_by_size(self, indices: Any, *limits: Any, **more_limits: Any) -> Any:
-        """Form batches by `num_tokens_vec`, which includes the lengths of monolingual sentences."""
+        """Form batches with the lengths that `num_tokens_vec` returns."""
         # BaseWrapperDataset would ignore the lengths of monolingual sentences.
         return super(BaseWrapperDataset, self).batch_by_size(indices, *limits, **more_limits)
 
@@ -153,9 +153,9 @@ def collate_candidates(
         beam: maximum number of candidates per sentence.
 
     Returns:
-        `tokens` [rows, time], padded on the right, with end symbols; `sentences` [rows], the
-        sentence indices; `slots` [rows], beam x sentence + rank; `count`, the number of sentences;
-        `beam`
+        a dictionary with `tokens` [rows, time], padded on the right, with end symbols; `sentences`
+        [rows], the sentence indices; `slots` [rows], beam * sentence + rank; `count`, the number of
+        sentences; and `beam`
     """
     rows = [
         (hypothesis["tokens"], sentence, sentence * beam + rank)

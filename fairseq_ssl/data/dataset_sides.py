@@ -16,7 +16,7 @@ from torch import Tensor
 from fairseq_ssl.errors import FairseqSslError
 
 FIT_SAMPLE = 100_000
-"""Maximum number of sentence pairs to fit a bound to. They are evenly spaced in the data."""
+"""Approximate maximum number of sentence pairs to fit a bound to, evenly spaced in the data."""
 
 LengthPairs = NDArray[np.int64]
 
@@ -104,7 +104,7 @@ def training_lengths(task: Any) -> tuple[LengthPairs, LengthPairs] | None:
     """Return the source and target lengths of a task's training pairs, including end symbols.
 
     If sources are noisy, the lengths are from a sample. Return None if the task has no training
-    pairs or cannot combine them.
+    pairs or cannot combine their files.
     """
     split = getattr(task.cfg, "train_subset", "train")
     if split not in task.datasets:

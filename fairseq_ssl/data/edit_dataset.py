@@ -52,13 +52,13 @@ class EditDataset(LanguagePairDataset):
             labels: binarized output of `edits label`: a label for the sentence start, a label for
                 each token, then </s>.
             label_sizes: length of each label sequence.
-            corrected: corrected text, which is only printed.
+            corrected: corrected text, which is printed but not used in training.
             seed: seed for sampling sentences without edits.
             unchanged_share: fraction of the sentences without edits to use in each epoch.
             shuffle: whether to shuffle the sentences before they are batched.
-            pad_to_multiple: multiple to which the length of a batch is rounded up.
-            words: splits words into the subwords that the encoder reads, so that lengths are in
-                subwords (default: the encoder reads the text).
+            pad_to_multiple: multiple to which the padded length of a batch is rounded up.
+            words: converter from words to the subwords that the encoder reads. Lengths are then in
+                subwords (default: the encoder reads words).
             split_long: whether long sentences are split into windows later. A sentence that is
                 too long for a batch then forms its own batch.
         """
@@ -199,7 +199,7 @@ def _to_edit_ids(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:
         raise DataError(
             f"At least one of the lines {sorted(sentences.tolist())} (counted from 0) contains a "
             "label that is not in the edit dictionary. Binarize the labels with the dictionary "
-            "with which the text was labeled."
+            "that was used to label the text."
         )
     return labels - SPECIAL
 
@@ -224,12 +224,12 @@ def split_batch(
     """Split long sentences in a batch of `EditDataset` into windows.
 
     The new field `positions` contains the indices of the logits that belong to the labels, and
-    `lengths` the original sentence lengths. A batch without long sentences is returned unchanged.
+    `lengths` contains the original sentence lengths. A batch without long sentences is not changed.
 
     Args:
         batch: the batch.
         windows: the window sizes.
-        words: splits words into the subwords that the model reads, or None if it reads tokens.
+        words: converter from words to the subwords that the model reads, or None.
         eos: id of </s>.
         pad: padding id.
     """

@@ -42,7 +42,7 @@ class EditDataSummary:
     coverage: Mapping[str, Coverage]
     """Coverage statistics of the labels for each split."""
     words: int
-    """Number of distinct words."""
+    """Size of the token dictionary, including special symbols."""
 
 
 def prepare_edit_data(
@@ -116,5 +116,5 @@ def prepare_edit_data(
 
 
 def _read_dictionary(path: Path) -> EditDictionary:
-    """Read an edit dictionary, which may be the labels of a GECToR model."""
+    """Read an edit dictionary file or the labels of a GECToR model."""
     return read_labels(path).edits if is_gector(path) else EditDictionary.read(path)

@@ -12,7 +12,9 @@ def token_ids(dictionary: Any, tokens: Sequence[str]) -> list[int]:
 
 
 def count_unknown(dictionary: Any, rows: Sequence[Sequence[int]]) -> int:
-    """Count unknown tokens: ids of <unk> or, for models that copy, ids beyond the dictionary.
+    """Return the number of unknown tokens.
+
+    A token is unknown if its id is <unk> or, for models that copy, beyond the dictionary.
 
     Args:
         dictionary: a fairseq dictionary.

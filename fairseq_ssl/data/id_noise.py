@@ -23,7 +23,7 @@ from fairseq_ssl.text.tokenization import MARKER
 
 @dataclass(frozen=True)
 class WordBoundaries:
-    """Word boundaries that the symbols in a dictionary mark."""
+    """Masks of the dictionary symbols that can begin or end a word."""
 
     begins: NDArray[np.bool_]
     """[symbols], True if a word can begin with the symbol."""
@@ -41,7 +41,7 @@ class WordBoundaries:
         if subwords == "none":
             return cls(everywhere, everywhere)
         is_begin = subwords == "sentencepiece"
-        mark, where = (MARKER, "begins with") if is_begin else ("@@", "ends in")
+        mark, where = (MARKER, "begins with") if is_begin else ("@@", "ends with")
         has_mark = str.startswith if is_begin else str.endswith
         marked = np.array([has_mark(symbol, mark) for symbol in symbols])
         if not marked.any():
@@ -66,7 +66,7 @@ class WordBoundaries:
 def sequence_keys(sequences: Spans) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each sequence. Sequences must not be empty.
 
-    The hash is a sum over the ids. Each summand is a random number for the id times a power for its
+    The hash is a sum over the ids. Each summand is the id's random number times a power for its
     position. The probability of a collision among a million words is about 1 in 10 million.
     """
     positions = np.arange(len(sequences.ids)) - np.repeat(sequences.starts, sequences.lengths)
@@ -85,13 +85,15 @@ class Lexicon:
     def counted(
         cls, words: Spans, counts: Ids, known: NDArray[np.bool_], mask: int | None = None
     ) -> Lexicon:
-        """Add up the counts of equal words. Words that contain unknown ids are ignored.
+        """Build a lexicon from words, and add up the counts of equal words.
+
+        Words with a count of 0 or with ids that noise may not insert are ignored.
 
         Args:
             words: words from a dictionary or a text.
             counts: [words].
             known: [symbols], True for ids that noise may insert.
-            mask: id that can be inserted but is never sampled.
+            mask: id of the mask token, which can be inserted but is never sampled.
         """
         is_known = np.logical_and.reduceat(known[words.ids], words.starts)
         kept = np.flatnonzero(is_known & (counts > 0))
@@ -200,7 +202,7 @@ class IdNoise:
 
 
 def parse_id_noise(words: str) -> list[NoiseSpec]:
-    """Parse a chain of noises. Raise ConfigurationError for noises that need words' spelling."""
+    """Parse a chain of noises. Raise ConfigurationError if a noise needs the spelling of words."""
     try:
         settings = parse_noise(words)
     except UsageError as error:
@@ -334,7 +336,10 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         }
 
     def noisy_lengths(self) -> tuple[Ids, Ids]:
-        """Return the lengths of noisy sources and their targets in a sample, with end symbols."""
+        """Return the lengths of noisy sources and of their targets, including </s>.
+
+        The lengths are from evenly spaced sentences of the data set.
+        """
         clean = sample_blocks(self.tgt, self.tgt_sizes)
         noisy = self.noise(clean, Random.of((self.seed, 0), np.arange(len(clean))))
         return noisy.lines.lengths + 1, clean.lengths + 1
@@ -345,7 +350,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         if lacks_eos.any():
             raise DataError(
                 f"Sentence {indices[np.argmax(lacks_eos)]} of the data, counted from 0, does not "
-                f"end with the end-of-sentence id {self.eos}. Expected output of "
+                f"end with the end-of-sentence id {self.eos}. Expected a file from "
                 "fairseq-preprocess."
             )
         draws = Random.of((self.seed, int(self._epoch)), indices)

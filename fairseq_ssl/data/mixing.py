@@ -1,10 +1,10 @@
 """Mixtures of genuine and synthetic data at a fixed ratio, by arithmetic on sentence indices.
 
-Sentences are not copied. Memory grows with the number of pairs in an epoch, not in the corpus: a
-pair takes 4 bytes for lengths and 5 for batches. The peak is 11 bytes per pair in the first epoch
-and 16 in other epochs, because fairseq keeps the batches of the last epoch until new batches are
-formed. The process can hold 2 bytes more. Without a mixture, fairseq needs 40 bytes per pair. The
-batches are identical to fairseq's.
+Sentences are not copied. Memory grows with the number of pairs in an epoch, not in the corpus. Each
+pair takes 4 bytes for lengths and 5 bytes for batches. The peak is 11 bytes per pair in the first
+epoch and 16 bytes in later epochs, because fairseq keeps the previous epoch's batches until new
+batches are formed. The process can retain 2 more bytes per pair. Without a mixture, fairseq needs
+40 bytes per pair. The batches are identical to fairseq's.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
     A data set with fewer sentences is repeated in order. From a larger data set, each epoch takes
     sentences from all parts, so a corpus sorted by year or origin does not have to be shuffled.
     Each epoch continues where the previous epoch ended, so all sentences are used equally often.
-    Resumed training uses the same sentences in each epoch.
+    Resumed and uninterrupted runs use the same sentences in each epoch.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         return sentence if tag is None else torch.cat([sentence.new_tensor([tag]), sentence])
 
     def _index(self, which: int, position: Any) -> Any:
-        """Convert positions among an epoch's sentences from a data set to indices in the set."""
+        """Convert positions in an epoch's part of a data set to indices in the data set."""
         size = len(self.parts[which])
         return (position + self.offsets[which]) % size * self.steps[which] % size
 
@@ -184,7 +184,7 @@ class MixedPairs(LanguagePairDataset):
     def filter_indices_by_size(self, indices: Indices, max_sizes: Any) -> tuple[Indices, Indices]:
         """Return the indices of pairs within `max_sizes`, and the indices of the other pairs.
 
-        To save memory, the array `indices` is overwritten, and the first result is a part of it.
+        To save memory, the array `indices` is overwritten, and the first result is a view of it.
         """
         ignored = [np.empty(0, indices.dtype)]
         end = 0
@@ -216,7 +216,7 @@ class MixedPairs(LanguagePairDataset):
 
 
 def _stride(size: int) -> int:
-    """Return a step, coprime to `size`, whose first n multiples are evenly spread for any n."""
+    """Return a step coprime to `size` whose multiples modulo `size` are evenly distributed."""
     step = max(1, round(size * (5**0.5 - 1) / 2))
     while gcd(step, size) > 1:
         step += 1

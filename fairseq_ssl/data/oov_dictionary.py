@@ -29,7 +29,8 @@ class OovDictionary(OpenVocabulary, Dictionary):
     def add_symbol(self, word: str, n: int = 1, overwrite: bool = False) -> int:
         """Add a word to the vocabulary and return its id.
 
-        Once an unknown word has an id, the vocabulary cannot grow, and words are only looked up.
+        Once an out-of-vocabulary word has an id, the vocabulary cannot grow, so words are only
+        looked up.
         """
         if self.surfaces:
             return self.index(word)

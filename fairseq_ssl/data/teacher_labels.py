@@ -29,8 +29,8 @@ TeacherLabels = ConcatDataset[LabelProbabilities]
 def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels | None:
     """Open the class probabilities for a split. Return None if the split has no file.
 
-    The file is `SPLIT.npy`, which may also be a folder of parts, or `SPLIT.txt` with numbers
-    separated by spaces or tabs. Columns are the classes in the order of label/dict.txt.
+    The file is `SPLIT.txt`, with numbers separated by spaces or tabs, or `SPLIT.npy`, which may
+    also be a folder of `.npy` files. Columns are the classes in the order of label/dict.txt.
     """
     array, text = folder / f"{split}.npy", folder / f"{split}.txt"
     if array.exists():
@@ -78,7 +78,10 @@ def _read_text(path: Path) -> LabelProbabilities:
         try:
             rows.append(np.array(line.split(), np.float32))
         except ValueError:
-            raise DataError(f"{path}:{number} is {line!r}. Expected probabilities.") from None
+            raise DataError(
+                f"{path}:{number} is {line!r}. Expected one probability per class, separated by "
+                "spaces or tabs."
+            ) from None
         if len(rows[-1]) != len(rows[0]):
             raise DataError(
                 f"{path}:{number} has {len(rows[-1])} numbers, but line 1 has {len(rows[0])}. "

@@ -1,4 +1,4 @@
-"""A dataset and a data folder with texts in two views, words and subwords."""
+"""Dataset and data folder for texts in two views, words and subwords."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
 def sample_lines(counts: Sequence[int], size: int | None, seed: int) -> ViewIds:
     """Sample lines at random from concatenated splits. Return the sorted line indices.
 
-    The first splits are sampled first. Smaller samples are subsets of larger samples.
+    Lines of a split are sampled only after all lines of the splits before it. Smaller samples are
+    subsets of larger samples.
 
     Args:
         counts: number of lines in each split.
@@ -285,7 +286,7 @@ VIEWS_FILE = "views.json"
 
 
 def load_segmenter(name: str) -> Segmenter:
-    """Return the word segmenter `words`, `spaces`, or `bert:FOLDER` for a BERT tokenizer."""
+    """Return the word segmenter `words` or `spaces`, or a BERT tokenizer for `bert:FOLDER`."""
     kind, _, folder = name.partition(":")
     if kind == "bert" and folder:
         return pretrained.subword_segmenter(Path(folder).expanduser())
@@ -320,7 +321,7 @@ class ViewWriter:
 
 
 def link_language_model(folder: Path) -> None:
-    """Create a data folder for fairseq's language_modeling task, with links to the words.
+    """Create a data folder for fairseq's language_modeling task, with links to the word view.
 
     The unlabeled split is linked as train1, because fairseq concatenates train and train1.
     """

@@ -1,8 +1,8 @@
-"""Edit labels of source tokens (PIE, section 2).
+"""Edit labels of source tokens (PIE; Awasthi et al., 2019, section 2).
 
 `extract` returns the labels of a sentence pair, `apply` applies labels to a sentence, and
 `build_dictionary` builds the label vocabulary of a model. `build_dictionary_file` and `label_file`
-work on files of any size. `vote` combines corrections.
+process files of any size. `vote` combines the corrections of several systems.
 
 >>> from fairseq_ssl.edits import apply, extract
 >>> labels = extract("Bolt can have run race", "Bolt could have run the race")

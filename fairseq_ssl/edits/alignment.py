@@ -1,9 +1,9 @@
-"""Alignment of two sentences by minimum edit distance.
+"""Alignment of two sentences with minimum edit distance.
 
 Insertions and deletions cost 1. Substitutions cost 1 plus 0.001 times the difference of the word
 lengths in characters (PIE, appendix A.1). Costs are added from the start of the sentences, as in
-the authors' code. Another order would change the rounding, and thereby the alignment of 12 of the
-3,016 pairs of JFLEG's dev set.
+the authors' code. A different order would change the rounding, and thereby the alignments of 12 of
+the 3,016 pairs in the dev set of JFLEG.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from fairseq_ssl.text.raw_text import TokenEdit
 MAX_COST = float("inf")
 """Cost of cells outside the band."""
 NO_TOKENS = " "
-"""Padding token, which differs from all tokens because tokens have no spaces."""
+"""Padding token, which differs from all tokens because tokens do not contain spaces."""
 MAX_CELLS = 4_000_000
-"""Max cells of a cost table, which take about one second and 150 MB."""
+"""Maximum number of cells in a cost table, which take about one second and 150 MB."""
 
 
 class Change(NamedTuple):
     """An edit at a source token."""
 
     position: int
-    """Position of the token, from 1. 0 is the start of the sentence."""
+    """Position of the token, starting at 1. Position 0 is the start of the sentence."""
     kept: bool
     """True if the source token is kept."""
     inserted: tuple[str, ...]
-    """Target tokens inserted after the token, or replacing it."""
+    """Target tokens that follow the kept token, or that replace the token."""
     merge: str | None = None
-    """A kind of `MERGES` if `inserted` replaces the token and the next one. See `find_merges`."""
+    """Name in `MERGES` if `inserted` replaces both the token and the next token."""
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
     """Return the edits from left to right, or None if the cost table exceeds `MAX_CELLS`.
 
-    A substitution is a deletion and an insertion. Adjacent insertions are joined (figure 1). Ties
-    are broken as in the authors' code: from the end of the sentences, a copy or a substitution
-    precedes an insertion, and an insertion precedes a deletion. Of two equal adjacent tokens, the
+    A substitution is a deletion and an insertion. Adjacent insertions are joined (PIE, figure 1).
+    Ties are broken as in the authors' code: from the end of the sentences, a copy or a substitution
+    is preferred to an insertion, and an insertion to a deletion. Of two equal adjacent tokens, the
     first is therefore inserted or deleted.
     """
     if source == target:
@@ -54,9 +54,9 @@ def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] |
 
 
 def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]:
-    """Return the replacements of tokens that turn `source` into `target`.
+    """Return the token edits that change `source` to `target`.
 
-    Adjacent edits become one. If the sentences are too long to align, return one edit.
+    Adjacent edits are joined. If the sentences are too long to align, one edit replaces all tokens.
     """
     changes = align_tokens(source, target)
     if changes is None:
@@ -75,7 +75,7 @@ def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]
 def find_merges(
     source: Sequence[str], changes: Sequence[Change], kinds: Collection[str]
 ) -> list[Change]:
-    """Replace pairs of edits that are a merge of one of the kinds by one edit."""
+    """Join pairs of edits that are equivalent to a merge. `kinds` are the names of these merges."""
     result: list[Change] = []
     for change in changes:
         merged = _merge(source, result[-1], change) if result else None
@@ -87,7 +87,7 @@ def find_merges(
 
 
 def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
-    """Return the merge that is equivalent to two edits, or None."""
+    """Return a merge that is equivalent to two edits, or None."""
     apart = right.position - left.position
     at = left.position if apart == 1 else right.position - 1
     if apart not in (1, 2):
@@ -105,12 +105,13 @@ def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
 
 
 def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
-    """Replace pairs of edits that split a token at its hyphens by one edit of this token.
+    """Join pairs of edits that split a token at its hyphens into one edit of this token.
 
-    The alignment substitutes "so-called" by "called" and inserts "so" after the previous token.
+    For example, the alignment replaces "so-called" with "called" and inserts "so" after the
+    previous token.
     """
     result = list(changes)
-    for at in range(len(result) - 1, 0, -1):  # the next split takes its parts first
+    for at in range(len(result) - 1, 0, -1):  # right to left: the right split gets its parts first
         left, change = result[at - 1 : at + 1]
         if change.kept or left.position != change.position - 1:
             continue
@@ -123,10 +124,10 @@ def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change
 
 
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
-    """Return the length of the common prefix, and the starts of the common suffix.
+    """Return the length of the common prefix, and the start of the common suffix on each side.
 
-    The suffix is copied. The prefix is not part of the cost table either, but ties can move an
-    insertion after it to the left, into the prefix.
+    The cost table contains neither of them. The suffix is copied. In the prefix, ties can still
+    move an insertion to the left.
     """
     last = first = 0
     for word, new_word in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
@@ -149,10 +150,10 @@ def _trace_back(
     first: int,
     table: _CostTable | None,
 ) -> list[Change]:
-    """Trace the cheapest alignment from the positions i and j back to the start.
+    """Trace the cheapest alignment from source position i and target position j to the start.
 
-    When one side has reached the common prefix, the remaining tokens of the other side are
-    inserted or deleted.
+    When a side has reached the common prefix, the remaining tokens of the other side are inserted
+    or deleted.
     """
     changes = []
     end = j  # end of the insertion after the next source token
@@ -178,9 +179,9 @@ def _trace_back(
 
 
 class _CostTable(NamedTuple):
-    """Banded table of the costs from the start to each cell (i, j) (Ukkonen, 1985).
+    """Banded table with the cost from the start to each cell (i, j) (Ukkonen, 1985).
 
-    Row i has the columns j = i + low, i + low + 1, ..., and MAX_COST as its last entry.
+    Row i contains the columns j = i + low, i + low + 1, ..., and MAX_COST as its last entry.
     """
 
     source: Sequence[str]
@@ -194,7 +195,7 @@ class _CostTable(NamedTuple):
         difference = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
         if self.rows[i - 1][at] + (1 + difference / 1000) == row[at]:
             return True, True
-        if row[at - 1] + 1 == row[at]:  # at - 1 = -1 is the last entry, MAX_COST
+        if row[at - 1] + 1 == row[at]:  # index -1 is the last entry, MAX_COST
             return False, True
         return True, False
 
@@ -202,7 +203,7 @@ class _CostTable(NamedTuple):
 def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | None:
     """Return a cost table with a band that is wide enough for all cheapest alignments.
 
-    An alignment that leaves a band with `margin` extra diagonals on each side has at least
+    An alignment that leaves a band with `margin` extra diagonals on each side needs at least
     `margin` + 1 additional insertions and deletions. The band grows until such an alignment is
     more expensive. Return None if the band exceeds `MAX_CELLS`.
     """

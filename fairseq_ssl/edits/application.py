@@ -1,4 +1,4 @@
-"""Choice of edits from the scores of a model, and their application to words (PIE)."""
+"""Choice of edits from model scores, and application of edits to words (PIE)."""
 
 from __future__ import annotations
 
@@ -15,53 +15,56 @@ Floats = NDArray[np.float32]
 
 
 class TopEdits(NamedTuple):
-    """The scores of a model at each position. Positions are <s> and tokens."""
+    """Model scores at each position. The positions of a sentence are <s> and its tokens."""
 
     kept: Floats
-    """[positions], probability of keep."""
+    """Probability of keep, [positions]."""
     errors: Floats
-    """[positions], probability that there is an edit."""
+    """[positions], probability of an error at the position."""
     labels: Ids
-    """[positions, k], the most probable other edits, in descending order."""
+    """[positions, k], ids of the most probable edits besides keep, most probable first."""
     probabilities: Floats
-    """[positions, k], their probabilities."""
+    """[positions, k], probabilities of these edits."""
 
 
 class EditCandidates(NamedTuple):
-    """The probabilities on which the choice of edits depends, [positions] each."""
+    """The most probable possible edit at each position. All fields are [positions]."""
 
     kept: Floats
+    """Probability of keep."""
     errors: Floats
+    """Probability of an error at the position."""
     labels: Ids
-    """The most probable possible edit. `KEEP_ID` if there is none."""
+    """Id of the most probable possible edit, or `KEEP_ID` if no edit is possible."""
     probabilities: Floats
-    """The probability of this edit, or 0."""
+    """Probability of this edit, or 0 if no edit is possible."""
 
 
 class ChosenEdits(NamedTuple):
-    """Chosen edits of sentences, concatenated, [positions] each."""
+    """Chosen edits of concatenated sentences. Both fields are [positions]."""
 
     labels: Ids
+    """Id of the chosen edit, or `KEEP_ID`."""
     probabilities: Floats
-    """The model's probability of the chosen edit."""
+    """Model probability of the chosen edit."""
 
 
 class EditedText(NamedTuple):
-    """Sentences after a round of edits."""
+    """Sentences after a correction round."""
 
     text: Spans
     """The sentences, each with <s>."""
     origins: Ids
-    """For each id, the position in the input whose edit kept or inserted it."""
+    """[ids], position in the input whose edit kept or inserted the id."""
 
 
 def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSearch) -> ChosenEdits:
-    """Choose keep or the candidate at each position, by default the more probable one.
+    """Choose between keep and the candidate at each position, by default the more probable one.
 
     Args:
         candidates: the candidates.
         starts: [sentences], positions of sentence starts.
-        search: biases and minimum probabilities.
+        search: keep bias and minimum probabilities.
     """
     probabilities = candidates.probabilities
     is_edit = probabilities > candidates.kept + (search.keep_bias or 0)
@@ -75,14 +78,14 @@ def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSear
 
 
 class EditApplier:
-    """Application of the edits of an edit dictionary to words, which are ids."""
+    """Function that applies the edits of an edit dictionary to sentences of word ids."""
 
     def __init__(self, edits: EditDictionary, words: Any) -> None:
-        """Build the tables of an edit dictionary.
+        """Build lookup tables for an edit dictionary.
 
         Args:
-            edits: the edit dictionary.
-            words: a `WordIds`, or an `OovDictionary` of fairseq, to which new words are added.
+            edits: edit dictionary.
+            words: dictionary to which new words are added, a `WordIds` or fairseq `OovDictionary`.
         """
         self.edits = edits
         self.words = words
@@ -98,14 +101,14 @@ class EditApplier:
         self._transformed: dict[tuple[int, int], list[int] | None] = {}
 
     def candidates(self, top: TopEdits, text: Spans, min_bias: float) -> EditCandidates:
-        """Return the most probable possible edit of each position.
+        """Return the most probable possible edit at each position.
 
-        A transform applies to some words only, a merge not at the end of a sentence, and before a
-        sentence there are only insertions. With a greedy edit dictionary, only the most probable
-        edit is considered.
+        A transform is possible if it changes the word. A merge is possible unless the word is the
+        last one. At <s>, only insertions are possible. With a greedy edit dictionary, only the most
+        probable edit is considered.
 
         Args:
-            top: the scores of a model.
+            top: the model scores.
             text: the sentences.
             min_bias: minimum keep bias; edits that are less probable than keep with this bias are
                 not considered.
@@ -128,11 +131,11 @@ class EditApplier:
         return EditCandidates(top.kept, top.errors, labels, probabilities)
 
     def __call__(self, text: Spans, labels: Ids) -> EditedText:
-        """Return the sentences after one edit at each position.
+        """Apply one edit at each position.
 
         Args:
-            text: sentences, each with <s>.
-            labels: [positions], indices of edits that are possible.
+            text: sentences, each beginning with <s>.
+            labels: [positions], ids of possible edits.
         """
         own = self.own[labels]
         counts = own + self.inserted[labels]
@@ -156,13 +159,13 @@ class EditApplier:
         return self._merge(edited, labels[merges], ends[merges]) if len(merges) else edited
 
     def _merge(self, edited: EditedText, labels: Ids, positions: Ids) -> EditedText:
-        """Merge tokens with the tokens before them, or exchange both.
+        """Merge tokens with the previous tokens, or swap them.
 
         Args:
-            edited: sentences after all edits but merges.
-            labels: merges.
-            positions: for each merge, the position of the token to merge with the one before it. At
-                the end of a sentence there is none.
+            edited: sentences after all edits except merges.
+            labels: [merges], ids of the merges.
+            positions: [merges], position of the token to merge with the previous one. A position
+                at the end of a sentence is skipped.
         """
         ids, lengths = edited.text.ids.copy(), edited.text.lengths.copy()
         is_kept = np.ones(len(ids), np.bool_)
@@ -181,7 +184,7 @@ class EditApplier:
         return EditedText(Spans(ids[is_kept], lengths), edited.origins[is_kept])
 
     def _transform(self, label: int, word: int) -> list[int] | None:
-        """Return the ids that a transform changes a word to, or None. Cache the result."""
+        """Return the word ids that a transform changes a word to, or None. Cache the result."""
         key = label, word
         if key not in self._transformed:
             number = label - self.edits.first_transform

@@ -1,4 +1,4 @@
-"""Coverage of a corpus by an edit dictionary, and F0.5 of predicted edits."""
+"""Coverage of a corpus with an edit dictionary, and F0.5 of predicted edits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ EDIT_KINDS = ("delete", "append", "replace", "suffix", *GROUPS)
 NUMBERS = ("pairs", "incomparable", "unchanged", "exact", "tokens")
 """Fields of `Coverage` that are numbers."""
 TABLES = ("kept", "lost")
-"""Fields of `Coverage` that are counts by kind."""
+"""Fields of `Coverage` that contain counts by kind."""
 BETA_SQUARED = 0.25
-"""Square of the beta of F0.5."""
+"""Square of beta in F0.5."""
 
 
 @dataclass
 class Coverage:
-    """Counts of pairs, tokens and edits of a corpus, and of the edits with a dictionary label.
+    """Numbers of pairs, tokens and edits in a corpus, and of edits with a label in a dictionary.
 
     An edit is a change at a source token or at the start of a sentence.
     """
@@ -35,7 +35,7 @@ class Coverage:
     unchanged: int = 0
     """Pairs with equal sides."""
     exact: int = 0
-    """Pairs whose labels restore the target, including unchanged pairs."""
+    """Pairs whose labels reproduce the target, including unchanged pairs."""
     tokens: int = 0
     """Source tokens, including the start of each sentence."""
     kept: Counter[str] = field(default_factory=Counter)
@@ -44,7 +44,7 @@ class Coverage:
     """Edits without a label, by kind and reason."""
 
     def add(self, dictionary: EditDictionary, labels: ExtractedLabels | None) -> None:
-        """Add the counts of a pair. `labels` is None for a pair that cannot be aligned."""
+        """Count a pair. `labels` is None for a pair that cannot be aligned."""
         self.pairs += 1
         if labels is None:
             self.incomparable += 1
@@ -64,7 +64,7 @@ class Coverage:
         self.exact += exact
 
     def counts(self) -> Counter[str]:
-        """Return all counts by name, which can be added to those of other parts of a corpus."""
+        """Return all counts by name. The counts of several parts of a corpus can be summed."""
         counts = Counter({name: getattr(self, name) for name in NUMBERS})
         for name in TABLES:
             table = getattr(self, name)
@@ -73,7 +73,7 @@ class Coverage:
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> Coverage:
-        """Return a coverage from sums of `counts`."""
+        """Create a coverage from the summed `counts` of parts of a corpus."""
         coverage = cls()
         for name in NUMBERS:
             setattr(coverage, name, counts.get(name, 0))
@@ -95,16 +95,16 @@ class Coverage:
 
     @property
     def f05(self) -> float:
-        """F0.5 of a model that predicts exactly the edits that have a label, 0 to 1."""
+        """F0.5 of a model that predicts exactly the edits with a label, 0 to 1."""
         return (1 + BETA_SQUARED) * self.recall / (BETA_SQUARED + self.recall)
 
     @property
     def token_accuracy(self) -> float:
-        """Fraction of tokens whose edit, if any, has a label, 0 to 1."""
+        """Fraction of tokens without edits or with an edit that has a label, 0 to 1."""
         return _fraction(self.tokens - self.lost.total(), self.tokens)
 
     def report(self) -> dict[str, Any]:
-        """Return the counts and scores as JSON types."""
+        """Return the counts and scores as a dict that can be stored as JSON."""
         return {
             "pairs": self.pairs,
             "incomparable_pairs": self.incomparable,
@@ -122,7 +122,7 @@ class Coverage:
         }
 
     def lines(self) -> list[str]:
-        """Return the counts and scores as lines of a text table."""
+        """Return the counts and scores as the lines of a text table."""
         kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS if self.kept[kind])
         lost = ", ".join(f"{kind} {count}" for kind, count in sorted(self.lost.items()))
         compared = self.pairs - self.incomparable
@@ -151,9 +151,9 @@ def _percent(part: int, whole: int) -> str:
 
 
 METRICS = ("f0.5", "exact")
-"""Scores of `Agreement` for which decoding options are tuned."""
+"""Names of the scores of `Agreement` that tuning can maximize."""
 SpanEdit = tuple[int, bool, tuple[str, ...]]
-"""Position, whether the token is kept, inserted tokens; the fields of `Change`."""
+"""A `Change` as a tuple: position, True if the token is kept, and the inserted tokens."""
 
 
 @dataclass(frozen=True)
@@ -168,11 +168,11 @@ class Agreement:
     predicted: int
     """Number of predicted edits."""
     correct: int
-    """Number of edits that are predicted and in the reference."""
+    """Number of predicted edits that are in the reference."""
 
     @property
     def scores(self) -> dict[str, float]:
-        """Exact match, precision, recall and F0.5 in percent; 100 for 0 of 0."""
+        """Exact match, precision, recall and F0.5 in percent. A score with no cases is 100."""
         beta = 1 + BETA_SQUARED
         return {
             "exact": _agreement_percent(self.exact, self.sentences),
@@ -188,7 +188,7 @@ def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
     """Compare predicted edits with reference edits.
 
     Args:
-        sentences: triples of a source, a prediction and a reference, tokens separated by spaces
+        sentences: triples of a source, a prediction and a reference, as tokens separated by spaces
     """
     totals = [0] * 5
     for source, predicted, reference in sentences:
@@ -202,7 +202,7 @@ def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
 
 @lru_cache(maxsize=100_000)
 def _edits(source: str, target: str) -> frozenset[SpanEdit]:
-    """Return the edits of a pair. A pair that cannot be aligned gets one edit of all tokens."""
+    """Return the edits of a pair. A pair that cannot be aligned has a single edit of all tokens."""
     changes = align_tokens(source.split(), target.split())
     if changes is None:
         return frozenset({(0, False, tuple(target.split()))})

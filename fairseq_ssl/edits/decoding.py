@@ -1,4 +1,4 @@
-"""Options of correction by edit taggers: how edits are chosen, and in how many rounds."""
+"""Options for correction with edit taggers: choice of edits and number of rounds."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from fairseq_ssl.options import check, option, options_of
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionSearch:
-    """Choice of edits from their probabilities, in rounds. None is the value of the model."""
+    """Options for choosing edits from their probabilities. None stands for the model's value."""
 
     iterations: int | None = option(
         None,
-        "max rounds of edits; a sentence is finished when a round does not change it or restores "
-        "an earlier version",
+        "max number of rounds of edits; a sentence is finished when a round does not change it or "
+        "restores an earlier version",
         low=1,
-        usual="that of the model, or 4",
+        usual="from the model, or 4",
     )
     keep_bias: float | None = option(
         None,
-        "number added to the probability of keep; higher values give fewer edits",
+        "bias added to the probability of keep; higher values result in fewer edits",
         low=-1,
         high=1,
-        usual="that of the model, or 0",
+        usual="from the model, or 0",
     )
     min_confidence: float | None = option(
         None,
-        "min probability of an edit; tokens with less probable edits are kept",
+        "min probability of an edit; less probable edits are not applied",
         low=0,
         high=1,
-        usual="that of the model, or 0",
+        usual="from the model, or 0",
     )
     min_sentence_confidence: float | None = option(
         None,
-        "min error probability that a token of a sentence must reach; other sentences are not "
-        "changed; the error probability is that of the error detection head or, without it, 1 "
-        "minus the probability of keep",
+        "min error probability of a sentence, which is the maximum over its tokens; less probable "
+        "sentences are not changed; without an error detection head, the error probability of a "
+        "token is 1 minus the probability of keep",
         low=0,
         high=1,
-        usual="that of the model, or 0",
+        usual="from the model, or 0",
     )
 
     def __post_init__(self) -> None:
         check(self)
 
     def or_else(self, other: CorrectionSearch) -> CorrectionSearch:
-        """Return these options, with those of `other` in place of None."""
+        """Return these options, with each None replaced with the value in `other`."""
         values = {name: getattr(self, name) for name in options_of(CorrectionSearch)}
         return replace(
             other, **{name: value for name, value in values.items() if value is not None}
@@ -56,4 +56,4 @@ class CorrectionSearch:
 DEFAULT = CorrectionSearch(
     iterations=4, keep_bias=0.0, min_confidence=0.0, min_sentence_confidence=0.0
 )
-"""The options of a model that has no others."""
+"""Search options for models that store none."""

@@ -1,4 +1,4 @@
-"""The edit dictionary, the label vocabulary of an edit tagger (PIE, section 2.2)."""
+"""The edit dictionary: the label vocabulary of an edit tagger (PIE, section 2.2)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 HEADER = "fairseq-ssl edit dictionary, form 1"
-"""First line of a dictionary file. Files with another first line are rejected."""
+"""First line of a dictionary file. Files with a different first line are rejected."""
 
 KEEP_ID, DELETE_ID = 0, 1
 
@@ -33,28 +33,28 @@ KEEP_ID, DELETE_ID = 0, 1
 class EditDictionary:
     """Vocabulary of edit labels.
 
-    Ids are assigned in this order: keep, delete, append each q-gram, replace by each q-gram,
+    Ids are assigned in this order: keep, delete, append each q-gram, replace with each q-gram,
     transforms.
     """
 
     appends: tuple[Gram, ...]
-    """Q-grams to append to a token, in order of decreasing count."""
+    """Q-grams to append after a token, in order of decreasing count."""
     replaces: tuple[Gram, ...]
-    """Q-grams to replace a token with. A dictionary of `of_counts` has the same in both tables."""
+    """Q-grams that replace a token. With `of_counts`, they are the same as `appends`."""
     max_ngram: int
-    """Max tokens of a q-gram."""
+    """Maximum number of tokens in a q-gram."""
     transforms: Transforms
     counts: tuple[int, ...] = ()
-    """Count of each q-gram of `of_counts`, otherwise empty."""
+    """Count of each q-gram, in the order of `appends`. Empty if the counts are unknown."""
     greedy: bool = False
-    """Decode as GECToR does: the most probable label is chosen even if it cannot change the token,
-    which is then kept, and rounds continue although an earlier version of the sentence recurs."""
+    """True to decode as in GECToR. The most probable label is chosen even if it cannot change the
+    token, which is then kept. Rounds continue even if an earlier version of a sentence recurs."""
 
     @classmethod
     def of_counts(
         cls, counts: Mapping[Gram, int], size: int, max_ngram: int, transforms: Transforms
     ) -> EditDictionary:
-        """Build a dictionary of the `size` most frequent q-grams, ties in alphabetical order."""
+        """Build a dictionary of the `size` most frequent q-grams, with ties broken by alphabet."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         grams = tuple(gram for gram, _ in ordered[:size])
         ordered_counts = tuple(counts[gram] for gram in grams)
@@ -70,12 +70,12 @@ class EditDictionary:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the labels by id."""
+        """Label names by id."""
         return tuple(map(str, self.labels))
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of the labels by id."""
+        """Label kinds by id."""
         return tuple(label.kind for label in self.labels)
 
     @cached_property
@@ -90,7 +90,7 @@ class EditDictionary:
 
     @property
     def first_transform(self) -> int:
-        """Id of the first transform. Labels with lower ids apply to all tokens."""
+        """Id of the first transform. Labels with lower ids can change any token."""
         return 2 + len(self.appends) + len(self.replaces)
 
     @property
@@ -108,18 +108,18 @@ class EditDictionary:
             file.write(self.text())
 
     def write_for_fairseq(self, path: str | Path) -> None:
-        """Write the names of the labels as a dictionary for fairseq-preprocess."""
+        """Write the label names as a dictionary for fairseq-preprocess."""
         with atomic_lines(path) as file:
             file.writelines(f"{name} 1\n" for name in self.names)
 
     @classmethod
     def read(cls, path: str | Path) -> EditDictionary:
-        """Read a file of `write`. Raise DataError if a line is invalid."""
+        """Read a file written by `write`. Raise DataError if a line is invalid."""
         return cls.parse(read_lines(path), str(path))
 
     @classmethod
     def parse(cls, content: Iterable[str], name: str) -> EditDictionary:
-        """Parse the lines of a dictionary file. `name` is for error messages."""
+        """Parse the lines of a dictionary file. `name` is the file name in error messages."""
         lines = iter(content)
         if next(lines, "") != HEADER:
             raise DataError(
@@ -134,8 +134,8 @@ class EditDictionary:
                 raise DataError(f"{name}:{number}: {error}") from None
         if entries.max_ngram is None:
             raise DataError(
-                f"{name} does not set the max length of q-grams. Expected a second line such as: "
-                "longest 2"
+                f"{name} does not set the maximum length of q-grams. Expected a second line such "
+                "as: longest 2"
             )
         appends, replaces = (tuple(table) for table in entries.tables.values())
         is_counted = tuple(entries.counts) == appends == replaces
@@ -171,7 +171,7 @@ class EditDictionary:
 
 
 class _Entries:
-    """The entries of a dictionary file."""
+    """Entries that have been parsed from a dictionary file."""
 
     def __init__(self) -> None:
         self.max_ngram: int | None = None
@@ -181,7 +181,7 @@ class _Entries:
         self.transforms: dict[str, tuple[Transform, frozenset[str]]] = {}
 
     def add(self, line: str) -> None:
-        """Add the entry of a line. Raise DataError if the line is invalid."""
+        """Add the entry in a line. Raise DataError if the line is invalid."""
         kind, *words = line.split(" ")
         if kind == "longest" and len(words) == 1 and self.max_ngram is None:
             self.max_ngram = _number(words[0], 1)
@@ -207,10 +207,13 @@ class _Entries:
 
 
 def _pairs(words: list[str]) -> dict[str, str]:
-    """Return the forms of words from a list of words, each followed by its form."""
+    """Return the form of each word. In `words`, each word is followed by its form."""
     plain = [unescape(word) if "%" in word else word for word in words]
     if len(plain) % 2 or not all(plain):
-        raise DataError("The line has no form of its last word, or a wrong escape.")
+        raise DataError(
+            "The last word of the line has no form, or an escape is invalid. Expected pairs of a "
+            "word and its form, separated by spaces."
+        )
     return dict(zip(plain[::2], plain[1::2], strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Building of edit dictionaries and labeling, for files of any size."""
+"""Edit dictionaries and edit labels for files of any size."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature, changed_options
 
 ENGLISH = "english"
-"""Suffix transforms of PIE."""
+"""Name of the suffix transforms of PIE."""
 
 
 def _groups_option(default: tuple[str, ...], usual: str) -> Any:
     return option(
         default,
-        "transforms of English words to add: case, merge (two words), split (at hyphens), verb "
-        "(forms), number (of nouns) or all, separated by commas",
+        "additional groups of transforms for English, separated by commas: case, merge (two "
+        "words), split (at hyphens), verb (forms), number (of nouns), or all",
         usual=usual,
         parse=_parse_groups,
         metavar="GROUP,...|all|none",
@@ -50,30 +50,32 @@ def _parse_groups(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class EditDictionaryConfig:
-    """Size and transforms of an edit dictionary. The defaults are those of PIE."""
+    """Size and transforms of an edit dictionary. The defaults are from PIE."""
 
     size: int = option(
-        1000, "number of most frequent q-grams to append or replace, 1,000 in the paper", low=0
+        1000,
+        "number of q-grams, the most frequent ones, that can be appended to a token or replace it",
+        low=0,
     )
-    """M in the paper."""
-    max_ngram: int = option(2, "max length of a q-gram in tokens", low=1)
-    """q in the paper."""
+    """Number of q-grams, M in PIE."""
+    max_ngram: int = option(2, "max number of tokens in a q-gram", low=1)
+    """Maximum length of a q-gram, q in PIE."""
     transforms: str | Path = option(
         ENGLISH,
-        "suffix changes: english for those of the paper, none, or a file with lines of two "
-        "suffixes, with - for an empty one, and words to exclude, for example: - s a I",
+        "suffix transforms: english (as in PIE), none, or a file; each line contains two suffixes "
+        "(- for an empty suffix) and optional words to exclude, for example: - s a I",
         parse=str,
         metavar="FILE|english|none",
     )
     groups: tuple[str, ...] = _groups_option((), "none")
-    """Names in `GROUPS`. Without groups, all insertions count, as in PIE. With groups, those that a
-    transform can make do not."""
+    """Names in `GROUPS`. With groups, edits that a transform can make are not counted for the
+    q-grams. Without groups, all insertions are counted, as in PIE."""
 
     def __post_init__(self) -> None:
         check(self)
 
     def load_transforms(self) -> Transforms:
-        """Return the transforms of the suffixes and of the groups."""
+        """Return the suffix transforms and the transforms of the groups."""
         if self.transforms == "none":
             return Transforms.of([], self.groups)
         is_file = self.transforms != ENGLISH
@@ -83,16 +85,16 @@ class EditDictionaryConfig:
 
 @dataclass(frozen=True)
 class EditDataConfig(EditDictionaryConfig):
-    """The edit dictionary of a data folder: size and transforms, with all groups by default.
+    """Edit dictionary of a data folder: an existing one, or options for building one.
 
-    `dictionary` is a dictionary that exists, in place of a new one.
+    All groups of transforms are used by default.
     """
 
     groups: tuple[str, ...] = _groups_option(GROUPS, "all")
     dictionary: Path | None = option(
         None,
-        "labels that a model has: output of edits dictionary, or a GECToR model",
-        usual="new ones, by the options above",
+        "existing labels to use: output of edits dictionary, or a GECToR model",
+        usual="new labels, built with the options above",
     )
 
     def __post_init__(self) -> None:
@@ -101,19 +103,19 @@ class EditDataConfig(EditDictionaryConfig):
         others = changed_options(self, "dictionary")
         if self.dictionary is not None and others:
             raise UsageError(
-                f"`{min(others)}` cannot be used with `dictionary`, whose labels are complete. "
-                "Remove one of the two."
+                f"`{min(others)}` cannot be used with `dictionary`, which already defines all "
+                "labels. Remove one of the two."
             )
 
 
 @dataclass
 class GramCounts:
-    """Counts of inserted q-grams. Add the counts of parts of a corpus with `update`."""
+    """Counts of inserted q-grams. `update` adds the counts of another part of a corpus."""
 
     grams: Counter[Gram] = field(default_factory=Counter)
     pairs: int = 0
     too_long: int = 0
-    """Number of insertions of more than `max_ngram` tokens, which are not in `grams`."""
+    """Number of insertions with more than `max_ngram` tokens. They are not in `grams`."""
     incomparable: int = 0
     """Number of pairs that are too long and too different to align."""
     changed: int = 0
@@ -122,9 +124,9 @@ class GramCounts:
     def add(
         self, source: str, target: str, max_ngram: int, transforms: Transforms | None = None
     ) -> None:
-        """Count the q-grams that the target inserts after a source token or instead of it.
+        """Count the q-grams that the target inserts after a source token or in its place.
 
-        Edits that `transforms` can make are not counted.
+        Edits that `transforms` cover are not counted.
         """
         self.pairs += 1
         tokens = source.split()
@@ -154,9 +156,9 @@ class GramCounts:
 def _count_block_grams(
     max_ngram: int, transforms: Transforms | None, block: Block
 ) -> tuple[GramCounts, float]:
-    """Count the q-grams inserted in a block of pairs, except the edits of `transforms`.
+    """Count the q-grams inserted in a block of pairs, except edits that `transforms` cover.
 
-    Return them with the fraction of the input that has been read.
+    Also return the fraction of the input that has been read.
     """
     counts = GramCounts()
     for source, target in block.pairs():
@@ -167,7 +169,7 @@ def _count_block_grams(
 def _label_block(dictionary: EditDictionary, block: Block) -> BlockResult:
     """Return a line of labels for each pair, and the coverage of the block.
 
-    Lines of pairs that are too long and too different to align are empty.
+    The line is empty for a pair that is too long and too different to align.
     """
     extractor, coverage, lines = LabelExtractor(dictionary), Coverage(), []
     for source, target in block.pairs():
@@ -190,7 +192,7 @@ class DictionarySummary:
 
     @property
     def insertions(self) -> int:
-        """Number of insertions, including those of more than `max_ngram` tokens."""
+        """Number of insertions, including insertions of more than `max_ngram` tokens."""
         return self.counts.grams.total() + self.counts.too_long
 
 
@@ -200,9 +202,9 @@ class EditLabelSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """The output, or empty for a stream."""
+    """Path of the output, or empty for a stream."""
     coverage: Coverage
-    """Coverage of the pairs by the dictionary, and the scores that its labels can reach."""
+    """Coverage of the pairs by the dictionary, with the maximum scores of its labels."""
 
 
 def build_dictionary(
@@ -212,8 +214,8 @@ def build_dictionary(
     """Build a dictionary of the most frequent edits.
 
     Args:
-        pairs: pairs of a source and a corrected sentence, tokens separated by spaces
-        config: size and transforms of the dictionary (default: those of PIE)
+        pairs: pairs of a source and a corrected sentence, with tokens separated by spaces
+        config: size and transforms of the dictionary (default: as in PIE)
 
     >>> config = EditDictionaryConfig(transforms="none")
     >>> build_dictionary([("he go home", "he goes to home")], config).names
@@ -237,14 +239,14 @@ def build_dictionary_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> DictionarySummary:
-    """Build a dictionary of the most frequent edits of a corpus, and write it to a file.
+    """Build a dictionary of the most frequent edits in a corpus, and write it to a file.
 
     Args:
-        source: text file to correct, gzip if the name ends with ``.gz``
+        source: text file to correct, which can be compressed
         target: corrected text file
         output: dictionary file
-        config: size and transforms of the dictionary (default: those of PIE)
-        label_dict: file for the labels as a dictionary of fairseq-preprocess
+        config: size and transforms of the dictionary (default: as in PIE)
+        label_dict: output for the labels in the dictionary format of fairseq-preprocess
         executor: `Executor` for the blocks (default: this process)
         progress: called with the number of pairs done
     """
@@ -267,8 +269,8 @@ def build_dictionary_file(
             raise DataError(f"{source} is empty. Expected one sentence or more.")
         if not counts.changed + counts.incomparable:
             raise DataError(
-                f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text, "
-                "and its corrected lines."
+                f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text and "
+                "its corrected version."
             )
         dictionary = EditDictionary.of_counts(
             counts.grams, config.size, config.max_ngram, transforms
@@ -305,19 +307,18 @@ def label_file(
 ) -> EditLabelSummary | None:
     """Write the labels of a parallel corpus, one line per pair.
 
-    Edits without a label in the dictionary are ignored, as in the paper. The line of a pair that is
-    too long and too different to align is empty. The output does not depend on the executor, on
-    parts and on shards. Interrupted runs resume. Return None if this run does not complete the
-    output.
+    Edits without a label in the dictionary are ignored, as in PIE. The line of a pair that is too
+    long and too different to align is empty. The output does not depend on the executor, parts or
+    shards. Interrupted runs resume. Return None if this run does not complete the output.
 
     Args:
         source: text to correct
         target: corrected text
-        output: labels, a file, a folder of parts, or a binary stream
-        dictionary: file of `build_dictionary_file`
+        output: labels: a file, a folder of parts, or a binary stream
+        dictionary: dictionary file, an output of `build_dictionary_file`
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of pairs done
+        progress: called with the number of processed pairs
     """
     corpus = Corpus((optional_path(source), optional_path(target)))
     outputs = Outputs.of(output)
@@ -332,7 +333,7 @@ class _LabelJob(TextJob):
     """The job of `label_file`."""
 
     path: Path
-    """File of the dictionary."""
+    """Dictionary file."""
     name, unit = "edits", "pairs"
 
     def reads(self) -> list[Path]:
@@ -340,7 +341,7 @@ class _LabelJob(TextJob):
 
     @cached_property
     def dictionary(self) -> EditDictionary:
-        """The dictionary of the labels."""
+        """Edit dictionary of the labels."""
         return EditDictionary.read(self.path)
 
     def parameters(self) -> dict[str, Any]:

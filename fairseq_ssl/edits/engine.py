@@ -1,4 +1,4 @@
-"""Base of the engines that run edit taggers: windows, batches and ensembles."""
+"""Base class of engines that run edit taggers: windows, batches and ensembles."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.text.spans import Ids, Spans
 
 MIN_WINDOWS = 16
-"""Minimum number of windows in a batch. The maximum of it and the number of sentences is used."""
+"""Minimum batch size in windows. With more sentences, their number is the batch size."""
 TOP = 8
-"""Number of the most probable edits besides keep that an engine returns for each position."""
+"""Number of edits besides keep that an engine returns for each position, most probable first."""
 
 
 class TaggerEngine(ABC):
-    """Scores of an edit tagger, or the weighted mean of an ensemble (PIE, section 3.1.1).
+    """Function that returns the scores of an edit tagger or of an ensemble (PIE, section 3.1.1).
 
-    The models of an ensemble have the same tokens and labels. Their encoders and subwords can be
-    different.
+    The scores of an ensemble are weighted means. Its models must have the same token and label
+    vocabularies. Their encoders and subwords can be different.
     """
 
     def __init__(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> None:
-        """Use the models, which have the attributes `max_subwords` and `subwords`.
+        """Create an engine.
 
         Args:
-            models: the edit taggers.
-            weights: a weight for each model. None: equal weights.
+            models: edit taggers with the attributes `max_subwords` and `subwords`.
+            weights: weight of each model (default: equal weights).
         """
         self.models = models
         self.weights = _normalize(weights or [1.0] * len(models), len(models))
@@ -42,7 +42,7 @@ class TaggerEngine(ABC):
         self._windows = Windows.of_model(min(model.max_subwords + 2 for model in models))
 
     def __call__(self, text: Spans) -> TopEdits:
-        """Return the scores of each position of sentences that begin with <s>."""
+        """Return the scores at each position. Each sentence begins with <s>."""
         windows = self._windows.split(text, self._subword_counts(text.ids))
         order = np.argsort(-windows.text.lengths, kind="stable")
         size = max(len(text), MIN_WINDOWS)
@@ -54,10 +54,10 @@ class TaggerEngine(ABC):
 
     @abstractmethod
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores of the used positions of windows, longest windows first."""
+        """Return the scores at the used positions of windows, sorted by descending length."""
 
     def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
-        """Return the weighted mean of each output over the models. Arrays are changed in place."""
+        """Return each output's weighted mean over the models. Arrays are changed in place."""
         first, *others = self.weights
         parts = iter(outputs)
         means = list(next(parts))
@@ -69,12 +69,12 @@ class TaggerEngine(ABC):
         return means
 
     def forget_unknown(self) -> None:
-        """Forget the subwords of words outside the vocabulary."""
+        """Forget the subwords of out-of-vocabulary words."""
         for subwords in self.subwords:
             subwords.forget_unknown()
 
     def _subword_counts(self, ids: Ids) -> Ids | None:
-        """Return the number of subwords of each token, the maximum over the models.
+        """Return the maximum number of subwords of each token over the models.
 
         Return None if no model reads subwords.
         """
@@ -87,10 +87,10 @@ class TaggerEngine(ABC):
 def pad_sentences(text: Spans, words: Any) -> Ids:
     """Return sentences as ids [batch, time] with </s>, padded on the right.
 
-    <s>, </s> and padding symbols within a sentence become <unk>.
+    <s>, </s> and <pad> within a sentence are replaced with <unk>.
 
     Args:
-        text: sentences, each with <s>.
+        text: sentences, each beginning with <s>.
         words: the dictionary.
     """
     is_symbol = np.isin(text.ids, (words.bos(), words.eos(), words.pad()))
@@ -101,11 +101,11 @@ def pad_sentences(text: Spans, words: Any) -> Ids:
 
 
 def _normalize(weights: Sequence[float], models: int) -> list[float]:
-    """Return the weights divided by their sum. Raise ConfigurationError if they are invalid."""
+    """Divide the weights by their sum. Raise ConfigurationError if they are invalid."""
     if len(weights) != models:
         raise ConfigurationError(
             f"The weights of the ensemble are {_listed(weights)}, but it has {models} models. "
-            "Expected a number for each model."
+            "Expected one weight per model."
         )
     total = sum(weights)
     if not (min(weights) >= 0 and 0 < total < float("inf")):

@@ -1,6 +1,6 @@
-"""Extraction and application of edit labels (PIE, sections 2.1 and 2.2), and votes on edits.
+"""Extraction and application of edit labels (PIE, sections 2.1 and 2.2), and voting on edits.
 
-Votes combine the corrections of several systems.
+Voting combines the corrections of several systems.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from fairseq_ssl.io.text_files import path_list
 from fairseq_ssl.signature import Signature
 
 CONTINUATION = "##"
-"""BERT's prefix of word pieces that continue a word."""
+"""BERT's prefix for word pieces that continue a word."""
 
 
 def extract(source: str, target: str, dictionary: EditDictionary | None = None) -> list[str]:
-    """Return the labels that change the source to the target.
+    """Return the labels that change the source into the target.
 
     Args:
-        source: sentence, tokens separated by spaces
+        source: sentence with tokens separated by spaces
         target: corrected sentence
-        dictionary: allowed labels; edits without a label are ignored (default: allow all labels)
+        dictionary: allowed labels; edits without a label are ignored (default: all labels)
 
     Returns:
-        One label for the start of the sentence, and one label per source token.
+        A label for the start of the sentence, and a label for each source token.
 
     >>> extract("he go home", "However , he goes home")
     ['APPEND_However_,', 'KEEP', 'REPLACE_goes', 'KEEP']
@@ -60,8 +60,8 @@ def apply(source: str, labels: Sequence[str]) -> str:
     """Apply labels to a sentence.
 
     Args:
-        source: sentence, tokens separated by spaces
-        labels: one label for the start of the sentence, and one label per token
+        source: sentence with tokens separated by spaces
+        labels: a label for the start of the sentence, and a label for each token
 
     >>> apply("he go home", ["APPEND_However_,", "KEEP", "SUFFIX_+es", "KEEP"])
     'However , he goes home'
@@ -70,22 +70,22 @@ def apply(source: str, labels: Sequence[str]) -> str:
 
 
 class ExtractedLabels(NamedTuple):
-    """Edits between two sentences, with their labels in a dictionary."""
+    """Edits between two sentences, and their labels in a dictionary."""
 
     ids: list[int]
-    """Label ids of the sentence start and of each token."""
+    """Label ids for the sentence start and for each token."""
     changes: list[Change]
-    """Edits. The id of an edit without a label is `KEEP_ID`."""
+    """Edits. If the dictionary contains no label for an edit, its label id is `KEEP_ID`."""
 
     @property
     def lost(self) -> list[Change]:
-        """Edits that have no label in the dictionary."""
+        """Edits without a label in the dictionary."""
         return [change for change in self.changes if self.ids[change.position] == KEEP_ID]
 
 
 @dataclass(frozen=True)
 class LabelExtractor:
-    """Function that labels sentence pairs with the labels of a dictionary."""
+    """Function that labels sentence pairs with the labels in a dictionary."""
 
     dictionary: EditDictionary
 
@@ -117,7 +117,7 @@ class LabelExtractor:
 def join_changes(
     transforms: Transforms, source: Sequence[str], changes: list[Change]
 ) -> list[Change]:
-    """Return the edits, with one edit for each merge or split by a transform."""
+    """Return the edits, with the edits of each merge or split by a transform joined into one."""
     if transforms.merges:
         changes = find_merges(source, changes, transforms.merges)
     return find_splits(source, changes) if transforms.splits else changes
@@ -126,7 +126,7 @@ def join_changes(
 def transform_index(transforms: Transforms, source: Sequence[str], change: Change) -> int | None:
     """Return the index of the first transform that makes a change, or None.
 
-    As in the authors' code, the transform of "play" before an inserted "##s" is SUFFIX_+s.
+    As in the authors' code, the insertion of "##s" after "play" is the transform SUFFIX_+s.
     """
     if change.merge:
         return transforms.merges[change.merge]
@@ -142,18 +142,18 @@ def transform_index(transforms: Transforms, source: Sequence[str], change: Chang
 
 
 def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
-    """Apply the labels of the sentence start and of each token to a tokenized sentence.
+    """Apply the labels for the sentence start and for each token to a tokenized sentence.
 
-    Raise DataError if the number of labels is wrong, or a label cannot change its token.
+    Raise DataError if the number of labels is wrong or a label cannot change its token.
     """
     if len(labels) != len(source) + 1:
         raise DataError(
             f"There are {len(labels)} labels for {len(source)} tokens. Expected "
-            f"{len(source) + 1}, one for the start of the sentence and one per token."
+            f"{len(source) + 1}: one for the start of the sentence and one for each token."
         )
     if not labels[0].kept:
         raise DataError(
-            f"{labels[0]} cannot be the label of the start of a sentence. Expected KEEP or APPEND."
+            f"{labels[0]} is not a label for the start of a sentence. Expected KEEP or APPEND."
         )
     result = list(labels[0].gram)
     is_merged = False
@@ -166,7 +166,8 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
             result += label.edited(token)
         elif at == len(source) or labels[at + 1] != KEEP:
             raise DataError(
-                f"{label} is the label of {token!r}. Expected a next token with the label KEEP."
+                f"{label} merges {token!r} with the next token. Expected a next token with the "
+                "label KEEP."
             )
         else:
             result += label.merge.merged(token, source[at])
@@ -175,22 +176,22 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
 
 
 def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) -> str:
-    """Return a sentence with the edits that at least `min_votes` corrections have in common.
+    """Return a sentence with the edits that at least `min_votes` corrections share.
 
     An edit is a change at a token, as in `extract`. If several edits of a token have enough votes,
-    the one with the most votes is applied, and of equal ones that of the first correction. A
-    correction that is too long and too different to align has no votes.
+    the one with the most votes is applied. Ties go to the edit that occurs first in `corrections`.
+    A correction that is too long and too different to align has no votes.
 
     Args:
         source: sentence, tokens separated by spaces
-        corrections: the corrected sentence by each system
+        corrections: corrected sentence of each system
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
 
     >>> vote("he go to school", ["he goes to school", "he goes to the school", "He go to school"])
     'he goes to school'
     """
     if isinstance(corrections, str):
-        raise TypeError("Expected a list of corrections, not a string.")
+        raise TypeError("`corrections` is a string. Expected a list of sentences.")
     needed = required_votes(len(corrections), min_votes)
     tokens = source.split()
     votes: defaultdict[int, Counter[Change]] = defaultdict(Counter)
@@ -208,10 +209,10 @@ def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) 
 def vote_files(
     source: str | Path, corrections: Iterable[str | Path], min_votes: int | None = None
 ) -> tuple[Iterator[str], Signature]:
-    """Return the results of `vote` for the lines of parallel files, and their signature.
+    """Apply `vote` to the lines of parallel files. Return the lines and their signature.
 
     Args:
-        source: text file, compressed by suffix
+        source: text file, which can be compressed
         corrections: corrected text file of each system
         min_votes: min number of votes, 1 or more (default: more than half of the corrections)
     """
@@ -225,9 +226,9 @@ def vote_files(
 
 
 def required_votes(systems: int, min_votes: int | None = None) -> int:
-    """Return `min_votes`, or by default more than half of the number of systems.
+    """Return `min_votes`, or its default, the smallest majority of the systems.
 
-    Raise UsageError if there are no systems, or more votes than systems.
+    Raise UsageError if there are no systems, or fewer systems than required votes.
     """
     needed = systems // 2 + 1 if min_votes is None else min_votes
     if not 1 <= needed <= systems:

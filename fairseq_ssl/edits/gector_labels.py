@@ -1,12 +1,13 @@
 """Label tables of GECToR models (Omelianchuk et al., 2020) as edit dictionaries.
 
-Labels change a word as in the package `gector`, with these exceptions:
+Labels change a word as in the package `gector`, except in these cases:
 
-- A word is kept if it or a part of it would become empty: "-" is not split, and the only letter of
+- A word is kept if it or a part of it would become empty: "-" is not split, and the only letter in
   a word is not removed.
-- CASE_UPPER_-1 and MERGE_SWAP do what their names say. In the package, the first has no effect, and
-  the second inserts its name.
-- Without a table of verb forms, lemminflect changes verbs in any case, such as "Go" to "Goes".
+- CASE_UPPER_-1 and MERGE_SWAP do what their names suggest. In `gector`, the first label has no
+  effect, and the second one inserts its name.
+- Without a table of verb forms, lemminflect changes verbs in any letter case, such as "Go" to
+  "Goes".
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from fairseq_ssl.errors import DataError
 from fairseq_ssl.io.text_files import read_lines
 
 VERB_FORMS = "verb-form-vocab.txt"
-"""Usual name of a table of verb forms."""
+"""Usual file name of a table of verb forms."""
 UNKNOWN = ("<OOV>", "@@UNKNOWN@@")
-"""Names of the label that stands for all labels that a table does not have."""
+"""Names of the label that replaces all labels that are missing from a table."""
 NAMES = {
     "$KEEP": "KEEP",
     "$DELETE": "DELETE",
@@ -41,31 +42,31 @@ NAMES = {
     **{f"$MERGE_{name.upper()}": f"MERGE_{name}" for name in ("space", "hyphen", "swap")},
     **dict.fromkeys(UNKNOWN, "UNKNOWN_label"),
 }
-"""Our names of the labels without words. The transforms are in the order in which the authors'
-preprocessing tries them."""
+"""Label names in this package, by GECToR's names, for labels without words. The transforms are in
+the order in which the authors' preprocessing tries them."""
 
 
 class LabelTable(NamedTuple):
-    """The labels of a GECToR model."""
+    """Labels of a GECToR model."""
 
     edits: EditDictionary
     rows: tuple[int, ...]
-    """For each label of `edits`, its index in the model."""
+    """Index in the model of each label of `edits`."""
 
 
 def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) -> LabelTable:
-    """Return the label table of a model.
+    """Convert the labels of a GECToR model to an edit dictionary.
 
     Args:
-        names: names of the labels by index, without padding
-        where: file of the labels, for error messages
-        verbs: table of verb forms (default: forms of lemminflect)
+        names: label names by index, without padding
+        where: label file, for error messages
+        verbs: verb form table (default: forms from lemminflect)
     """
     rows = {_parse(name, where): row for row, name in enumerate(names)}
     if len(rows) < len(names) or KEEP not in rows or DELETE not in rows:
         raise DataError(
-            f"{where} is not a label table of GECToR. Expected $KEEP, $DELETE and other labels, "
-            "each of them once."
+            f"{where} is not a GECToR label table. Expected $KEEP, $DELETE and other labels, each "
+            "of them once."
         )
     appends = [label for label in rows if label.kept and label.gram]
     replaces = [label for label in rows if not label.kept and label.gram]
@@ -86,7 +87,7 @@ def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) ->
 
 
 def _parse(name: str, where: Path) -> Label:
-    """Return our label of one of GECToR's. Raise DataError if the name is unknown."""
+    """Return the label for a GECToR label name. Raise DataError if the name is unknown."""
     if name in NAMES:
         return parse_label(NAMES[name])
     for prefix, kept in (("$APPEND_", True), ("$REPLACE_", False)):
@@ -94,13 +95,13 @@ def _parse(name: str, where: Path) -> Label:
         if name.startswith(prefix) and all(gram):
             return Label(kept, gram)
     raise DataError(
-        f"{where} has the label {name[:60]!r}. Expected $APPEND_WORD, $REPLACE_WORD or another "
-        "label of GECToR, such as $KEEP or $TRANSFORM_CASE_LOWER."
+        f"{where} contains the label {name[:60]!r}. Expected $APPEND_WORD, $REPLACE_WORD or "
+        "another GECToR label, such as $KEEP or $TRANSFORM_CASE_LOWER."
     )
 
 
 def _with_table(transforms: tuple[Transform, ...], verbs: Path | None) -> tuple[Transform, ...]:
-    """Return transforms that change verbs by a table of forms, if any."""
+    """Return the transforms. If there is a table of verb forms, verb transforms use it."""
     if verbs is None:
         return transforms
     forms = read_verb_forms(verbs)
@@ -113,7 +114,7 @@ def _with_table(transforms: tuple[Transform, ...], verbs: Path | None) -> tuple[
 
 
 def read_verb_forms(path: Path) -> dict[str, dict[str, str]]:
-    """Return the forms of verbs by both tags, such as VB_VBZ, and by word.
+    """Return a table of verb forms: for each pair of tags, such as VB_VBZ, the form by word.
 
     If a word has several forms, the first one is used.
     """

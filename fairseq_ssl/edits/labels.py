@@ -25,13 +25,13 @@ class Label:
     """An edit label: keep, delete, append, replace or transform a token."""
 
     kept: bool
-    """True if the token is kept, before `gram`."""
+    """True if the token is kept. The tokens of `gram` then follow it."""
     gram: Gram = ()
-    """Tokens to append to the token, or to replace the token with."""
+    """Tokens to append after the token, or to replace it with."""
     transform: Transform | None = None
 
     def __str__(self) -> str:
-        """Return the name for `parse_label`, which has no spaces."""
+        """Return the name of the label, without spaces. `parse_label` is the inverse."""
         if self.transform is not None:
             return f"{self.transform.kind.upper()}_{self.transform.argument}"
         if self.gram:
@@ -40,16 +40,16 @@ class Label:
 
     @property
     def kind(self) -> str:
-        """One of keep, delete, append, replace, and the kinds of transforms."""
+        """Keep, delete, append, replace, or a kind of transform."""
         return str(self).partition("_")[0].lower()
 
     @property
     def merge(self) -> MergeTransform | None:
-        """The transform of a label that also changes the next token."""
+        """Transform that also changes the next token, or None if the label does not merge."""
         return self.transform if isinstance(self.transform, MergeTransform) else None
 
     def edited(self, token: str) -> Sequence[str]:
-        """Return the tokens that the label changes `token` to.
+        """Return the tokens into which the label changes `token`.
 
         Raise DataError if a transform cannot change the token.
         """
@@ -75,14 +75,14 @@ def parse_gram(name: str) -> Gram:
     gram = tuple(map(unescape, name.split("_")))
     if not all(gram) or gram_name(gram) != name:
         raise DataError(
-            f"{name!r} is not a q-gram. Expected tokens joined with _ such as of_the, with % "
-            "written as %25."
+            f"{name!r} is not a q-gram. Expected tokens joined with underscores, such as of_the. "
+            "Write a percent sign as %25."
         )
     return gram
 
 
 def parse_label(name: str) -> Label:
-    """Return the label with a name. Raise DataError if the name is invalid.
+    """Return the label named `name`. Raise DataError if the name is invalid.
 
     KEEP and DELETE are always the same objects.
     """

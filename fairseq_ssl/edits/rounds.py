@@ -1,4 +1,4 @@
-"""Correction of sentences in rounds of edits (PIE), for any engine."""
+"""Correct sentences in rounds of edits (PIE), with any engine."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from fairseq_ssl.edits.engine import TaggerEngine
 from fairseq_ssl.text.spans import Ids, Spans
 
 MAX_UNKNOWN_WORDS = 500_000
-"""Max number of words outside the dictionary to remember, whose tables take about 100 MB."""
+"""Maximum number of unknown words to remember. Their tables take about 100 MB."""
 
 
 class AppliedEdit(NamedTuple):
     """An edit applied to a sentence in one of the rounds."""
 
     round: int
-    """Index of the round, from 1."""
+    """Number of the round, starting at 1."""
     position: int
-    """Position in the input of the round. 0 is <s>, 1 the first token."""
+    """Position in the input of the round. Position 0 is <s>, and 1 is the first token."""
     label: str
     """Name of the edit in the edit dictionary."""
     probability: float
-    """The model's probability of the edit."""
+    """Model probability of the edit."""
     origin: int
-    """Position in the input of the first round of the token that became this one."""
+    """Position in the input of the first round from which the edited token originates."""
     is_inserted: bool
     """True if the edit inserts tokens after `origin`, or changes an inserted token."""
     next_origin: int | None = None
-    """Origin of the next token, if the edit merges both."""
+    """Origin of the next token if the edit is a merge, otherwise None."""
 
     @property
     def last(self) -> int:
-        """Last gap between tokens of the first input that the edit touches: 0 is before the first.
+        """Last gap between the original tokens that the edit can change. Gap 0 precedes token 1.
 
-        An insertion follows `origin`. A merge also replaces the next token.
+        It is the gap after `origin` for an insertion, the gap after the next token for a merge, and
+        the gap before `origin` for other edits.
         """
         if self.next_origin is not None:
             return self.next_origin
@@ -53,15 +54,15 @@ class SentenceState:
     """A sentence during correction."""
 
     ids: Ids
-    """The current ids, with <s>."""
+    """Current ids, beginning with <s>."""
     scores: Floats
     """For each id, the log-probability of the edit that kept or inserted it."""
     origins: Ids
-    """For each id, the position in the input that it was kept at or inserted after."""
+    """For each id, the input position of its token, or of the token that it was inserted after."""
     inserted: NDArray[np.bool_]
     """True for each id that was inserted after its origin."""
     earlier: set[bytes]
-    """Versions of the sentence, as bytes of their ids, that end the correction if they recur."""
+    """Earlier versions of the sentence, as bytes of their ids, whose recurrence ends the rounds."""
     score: float = 0.0
     """Mean log-probability of the edits in the last round, including keep."""
     rounds: int = 0
@@ -74,7 +75,7 @@ class SentenceState:
 
 @dataclass(frozen=True)
 class CorrectedTokens:
-    """A corrected sentence."""
+    """A corrected sentence as tokens, with its edits."""
 
     tokens: tuple[str, ...]
     edits: tuple[AppliedEdit, ...]
@@ -84,8 +85,8 @@ class CorrectedTokens:
 class EditRounds:
     """Function that corrects sentences in rounds of edits.
 
-    A sentence is finished when a round does not change it, or restores an earlier version. With a
-    greedy edit dictionary, an earlier version does not end the rounds.
+    A sentence is finished when a round does not change it or restores an earlier version. With a
+    greedy edit dictionary, rounds continue after an earlier version recurs.
     """
 
     def __init__(
@@ -95,13 +96,13 @@ class EditRounds:
         words: Any,
         search: CorrectionSearch,
     ) -> None:
-        """Use an engine.
+        """Create a corrector.
 
         Args:
-            engine: scores the edits of sentences.
+            engine: function that returns the scores of edits.
             edits: the edit dictionary.
             words: a `WordIds`, or an `OovDictionary` of fairseq.
-            search: how edits are chosen.
+            search: options for choosing edits.
         """
         self.engine = engine
         self.score: Callable[[Spans], TopEdits] = engine
@@ -111,7 +112,7 @@ class EditRounds:
         self.applier = EditApplier(edits, words)
 
     def __call__(self, text: Spans) -> list[SentenceState]:
-        """Correct sentences, each with <s>."""
+        """Correct sentences of ids. Each sentence begins with <s>."""
         states = [_initial_state(ids) for ids in text.split(text.ids)]
         active = np.arange(len(text))
         for index in range(1, 1 + (self.search.iterations or 0)):
@@ -138,26 +139,26 @@ class EditRounds:
         ]
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Spans:
-        """Return the ids of tokenized sentences, each with <s>."""
+        """Return the ids of tokenized sentences. Each sentence begins with <s>."""
         index = self.words.index
         rows = [np.array([self.words.bos(), *map(index, tokens)]) for tokens in sentences]
         return Spans.of(rows)
 
     def forget_unknown(self) -> None:
-        """Forget the words that are not in the vocabulary, if they need much memory."""
+        """Forget the out-of-vocabulary words if there are more than `MAX_UNKNOWN_WORDS`."""
         if len(self.words.surfaces) > MAX_UNKNOWN_WORDS:
             self.words.forget_unknown()
             self.engine.forget_unknown()
             self.applier = EditApplier(self.edits, self.words)
 
     def choose(self, text: Spans) -> ChosenEdits:
-        """Return the chosen edit of each position of sentences that begin with <s>."""
+        """Return the chosen edit at each position. Each sentence begins with <s>."""
         bias = self.search.keep_bias or 0.0
         candidates = self.applier.candidates(self.score(text), text, bias)
         return choose_edits(candidates, text.starts, self.search)
 
     def _apply(self, index: int, text: Spans, states: Sequence[SentenceState]) -> tuple[Spans, Ids]:
-        """Apply the edits of a round. Return all sentences, and the indices of unfinished ones."""
+        """Apply the edits of a round. Return all sentences and the indices of unfinished ones."""
         chosen = self.choose(text)
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths

@@ -1,4 +1,4 @@
-"""Subwords of words: the input of a pretrained encoder for text whose tokens are words."""
+"""Subwords of words, the input of a pretrained encoder for text that is tokenized into words."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from fairseq_ssl.errors import DataError, import_optional, library_errors
 from fairseq_ssl.text.spans import Ids, Spans
 
 PROBE = "the"
-"""A word that shows how a tokenizer treats the start of a text."""
+"""A word used to test how a tokenizer treats the start of a text."""
 START = "$START"
-"""GECToR's symbol of the start of a sentence, after the start symbol of the encoder."""
+"""GECToR's symbol for the start of a sentence, which follows the encoder's start symbol."""
 
 
 class SubwordBatch(NamedTuple):
-    """Sentences as subwords, padded on the right, and the subwords of their words.
+    """Sentences as subwords, padded on the right, with the subword positions of their words.
 
-    The fields are arrays of numpy, or tensors in a batch for a model.
+    The fields are NumPy arrays, or tensors in a minibatch for a model.
     """
 
     ids: Any
-    """[batch, time], with the encoder's start and end symbols."""
+    """Subword ids with the encoder's start and end symbols, [batch, time]."""
     first: Any
-    """[batch, words], index in `time` of the first subword of the start and of each word."""
+    """[batch, words], index in `time` of the first subword of <s> and of each word."""
     counts: Any
-    """[batch, words], number of subwords, 0 for padding."""
+    """[batch, words], number of subwords of <s> and of each word, 0 for padding."""
 
 
 class WordTokenizer:
-    """The fast tokenizer of a pretrained encoder, applied to one word at a time.
+    """Fast tokenizer (Hugging Face) of a pretrained encoder, applied to one word at a time.
 
-    Words are tokenized as within a sentence, after a space.
+    Words are tokenized as if they followed a space within a sentence.
     """
 
     def __init__(self, text: str) -> None:
         """Build a tokenizer from the content of tokenizer.json."""
         self.text = text
-        tokenizers = import_optional("tokenizers", "An encoder of words", "correct")
+        tokenizers = import_optional("tokenizers", "An encoder for words", "correct")
         with library_errors("The tokenizer cannot be read"):
             self._tokenizer = tokenizers.Tokenizer.from_str(text)
             self._tokenizer.no_truncation()
@@ -57,14 +57,14 @@ class WordTokenizer:
 
     @property
     def size(self) -> int:
-        """The size of the vocabulary: the number after the largest id."""
+        """Vocabulary size, which is the largest id plus 1."""
         ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
         size: int = 1 + max(*ids, *self.start, *self.end)
         return size
 
     @property
     def padding(self) -> int:
-        """The padding id, or the id of the unknown subword if there is no padding symbol."""
+        """Id of the padding symbol, or of the unknown subword if there is no padding symbol."""
         ids = (self._id(symbol) for symbol in ("[PAD]", "<pad>"))
         return next((number for number in ids if number is not None), self.unknown)
 
@@ -73,12 +73,12 @@ class WordTokenizer:
         return dict(self._tokenizer.get_vocab(with_added_tokens=True))
 
     def symbols(self, size: int) -> list[str]:
-        """Return the subwords by id, with names of padding entries for ids without a subword."""
+        """Return `size` subwords by id. Ids without a subword get fairseq's padding symbols."""
         names = map(self._tokenizer.id_to_token, range(size))
         return [name or f"madeupword{row:04d}" for row, name in enumerate(names)]
 
     def encode(self, word: str, longest: int) -> list[int]:
-        """Return up to `longest` subwords of a word, or the unknown subword if it has none.
+        """Return up to `longest` subword ids of a word, or the unknown subword if it has none.
 
         Raises:
             DataError: if the tokenizer fails for this word.
@@ -91,24 +91,24 @@ class WordTokenizer:
         return ids
 
     def _space_before_words(self) -> str:
-        """Return the space that a word needs to be tokenized as within a sentence, if any."""
+        """Return the prefix that a word needs to be tokenized as within a sentence, " " or ""."""
         within = self._ids(f"{PROBE} {PROBE}")
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 
     def _start_and_end(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the symbols that the tokenizer adds before and after a text."""
+        """Return the ids of the symbols that the tokenizer adds before and after a text."""
         encoded = self._tokenizer.encode(PROBE, add_special_tokens=True)
         text = [n for n, is_special in enumerate(encoded.special_tokens_mask) if not is_special]
         start, end = tuple(encoded.ids[: text[0]]), tuple(encoded.ids[text[-1] + 1 :])
         if not (start or end):
             raise DataError(
-                "The tokenizer adds no symbol before or after a sentence, which insertions at the "
-                "start need. Expected the tokenizer of an encoder such as BERT."
+                "The tokenizer adds no symbol before or after a sentence. Insertions at the start "
+                "of a sentence need such a symbol. Choose an encoder such as BERT."
             )
         return start, end
 
     def _start_index(self) -> int:
-        """Return the index of the start symbol that stands for the start of the sentence."""
+        """Return the index, among the start symbols, of the one that represents <s>."""
         number = self._id(START)
         return self.start.index(number) if number in self.start else 0
 
@@ -123,7 +123,7 @@ class WordTokenizer:
 
 
 class WordSubwords:
-    """The subwords of the words of a dictionary. Each word is tokenized once."""
+    """The subwords of the words in a dictionary. Each word is tokenized once."""
 
     def __init__(
         self,
@@ -133,23 +133,24 @@ class WordSubwords:
         vocabulary: int,
         positions: int,
     ) -> None:
-        """Use a tokenizer for a dictionary.
+        """Create the subwords, which are computed when they are needed.
 
         Args:
             tokenizer: the tokenizer of the encoder.
-            dictionary: the words: a `WordIds`, or an `OovDictionary` of fairseq.
-            padding: the encoder's id of padding.
-            vocabulary: the size of the encoder's vocabulary.
-            positions: the maximum number of subwords of a sentence. A word has at most a quarter
-                of them; the encoder does not see the rest of a longer word.
+            dictionary: dictionary of the words, a `WordIds` or an `OovDictionary` of fairseq.
+            padding: padding id of the encoder.
+            vocabulary: vocabulary size of the encoder.
+            positions: maximum number of subwords of a sentence. A word is truncated to a quarter of
+                this number.
 
         Raises:
-            DataError: if the encoder has no embedding for an id of the tokenizer or the padding.
+            DataError: if the encoder has no embedding for a tokenizer id or for the padding.
         """
         if tokenizer.size > vocabulary or not 0 <= padding < vocabulary:
             raise DataError(
-                f"The tokenizer of the encoder has ids up to {tokenizer.size - 1} and the padding "
-                f"{padding}. Expected ids below {vocabulary}, the vocabulary size of the encoder."
+                f"The tokenizer of the encoder has ids up to {tokenizer.size - 1}, and the padding "
+                f"id is {padding}. Expected ids below {vocabulary}, the vocabulary size of the "
+                "encoder."
             )
         self.tokenizer = tokenizer
         self.dictionary = dictionary
@@ -157,16 +158,16 @@ class WordSubwords:
         self.vocabulary = vocabulary
         self.limit(positions)
         self._table = Spans(np.empty(0, np.int64), np.empty(0, np.int64))
-        """The subwords of each word. Words that cannot be tokenized have none."""
+        """Subwords by word id. Words that cannot be tokenized have no subwords."""
         self._failures: dict[int, str] = {}
-        """The errors of the words that cannot be tokenized, by the id of the word."""
+        """Error messages of the words that cannot be tokenized, by word id."""
 
     def limit(self, positions: int) -> None:
-        """Set the maximum number of subwords of a sentence, before the first word is tokenized."""
+        """Set the maximum number of subwords in a sentence. Call it before words are tokenized."""
         self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:
-        """Return the subwords of words. The start of a sentence has the encoder's start symbols."""
+        """Return the subwords of words. The subwords of <s> are the encoder's start symbols."""
         return self._table_for(words).select(words)
 
     def lengths(self, words: Ids) -> Ids:
@@ -175,7 +176,7 @@ class WordSubwords:
         return lengths
 
     def forget_unknown(self) -> None:
-        """Forget the subwords of words outside the vocabulary."""
+        """Forget the subwords of out-of-vocabulary words."""
         vocabulary = min(len(self._table), len(self.dictionary.symbols))
         self._table = self._table.select(np.arange(vocabulary))
         self._failures = {word: why for word, why in self._failures.items() if word < vocabulary}
@@ -189,15 +190,15 @@ class WordSubwords:
 
     @property
     def ends(self) -> int:
-        """Number of start and end symbols of a sentence."""
+        """Number of start and end symbols that are added to a sentence."""
         return len(self.tokenizer.start) + len(self.tokenizer.end)
 
     def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
-        """Return the subwords of sentences, which begin with <s> but do not end with </s>.
+        """Return the subwords of sentences.
 
         Args:
-            text: ids of the dictionary.
-            multiple: the number of subwords is rounded up to a multiple of this number.
+            text: sentences of dictionary ids.
+            multiple: multiple to which the length of the time axis is rounded up.
         """
         subwords = self.subwords(text.ids)
         words = Spans(subwords.lengths, text.lengths)
@@ -211,7 +212,7 @@ class WordSubwords:
         if self.tokenizer.start:
             first[text.starts] = self.tokenizer.start_index
             counts[text.starts] = len(self.tokenizer.start) - self.tokenizer.start_index
-        else:  # such as XLNet, whose last symbol stands for the sentence
+        else:  # such as XLNet, whose last symbol represents the sentence
             first[text.starts] = sentences.lengths - 1
             counts[text.starts] = 1
         return SubwordBatch(
@@ -221,7 +222,7 @@ class WordSubwords:
         )
 
     def _table_for(self, words: Ids) -> Spans:
-        """Return the table, after adding the words that it lacks.
+        """Return the table after adding the missing words.
 
         Raises:
             DataError: if one of the words cannot be tokenized.
@@ -235,7 +236,7 @@ class WordSubwords:
         return self._table
 
     def _add_words(self) -> None:
-        """Tokenize the words of the dictionary that are not in the table."""
+        """Tokenize the dictionary words that are not in the table."""
         known, symbols = len(self._table), self.dictionary.symbols
         rows = []
         for number, word in enumerate([*symbols, *self.dictionary.surfaces][known:], known):
@@ -250,7 +251,7 @@ class WordSubwords:
         self._table = self._table.concat(added)
 
     def _with_symbols(self, table: Spans) -> Spans:
-        """Return `table` with new subwords for fairseq's special symbols, its first entries.
+        """Replace the subwords of fairseq's special symbols, the first entries of `table`.
 
         <s> gets the encoder's start symbols. The other special symbols get the unknown subword.
         """

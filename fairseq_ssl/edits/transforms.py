@@ -1,7 +1,7 @@
-"""Transforms of tokens: changes of suffix, case, verb form and number, splits and merges.
+"""Token transforms: changes of suffix, case, verb form and number, splits and merges.
 
-The suffix transforms are those of PIE (table 10). The other groups follow GECToR (Omelianchuk et
-al., 2020, section 3).
+The suffix transforms are from PIE (table 10). The other groups follow GECToR (Omelianchuk et al.,
+2020, section 3).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.inflection import inflection
 
 NO_SUFFIX = "-"
-"""Symbol of the empty suffix in suffix files."""
+"""Symbol for an empty suffix in suffix files."""
 ENGLISH = """
 - s      a A i I
 - d
@@ -53,7 +53,7 @@ y ied
 y ical
 y ies
 """
-"""Suffix pairs of PIE, table 10, for both directions, and words that keep the first suffix.
+"""Suffix pairs from PIE (table 10), for both directions, and words that keep the first suffix.
 
 The words are from the authors' code. For example, "an" is not "a" with the suffix "n".
 """
@@ -62,18 +62,18 @@ SuffixPair = tuple[str, str, list[str]]
 
 
 def english_suffixes() -> list[SuffixPair]:
-    """Return the suffix pairs of PIE, table 10."""
+    """Return the suffix pairs from PIE (table 10)."""
     return _parse_suffix_pairs(ENGLISH.splitlines(), "table 10")
 
 
 def read_suffixes(path: Path) -> list[SuffixPair]:
     """Read suffix pairs from a file.
 
-    Each line has two suffixes, and optional words that keep the first suffix.
+    Each line contains two suffixes, and optional words that keep the first suffix.
     """
     pairs = _parse_suffix_pairs(read_lines(path), str(path))
     if not pairs:
-        raise DataError(f"{path} has no suffixes. Expected lines such as: - s")
+        raise DataError(f"{path} contains no suffixes. Expected lines such as: - s")
     return pairs
 
 
@@ -92,8 +92,8 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
         wrong = [word for word in words[2:] if not word.endswith(left)]
         if wrong:
             raise DataError(
-                f"{name}:{number}: {wrong[0]!r} does not end in {left!r}. Expected words with the "
-                "first suffix."
+                f"{name}:{number}: {wrong[0]!r} does not end with {left!r}. Expected words with "
+                "the first suffix."
             )
         if frozenset((left, right)) in pairs:
             raise DataError(
@@ -105,7 +105,7 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
 
 
 class Transform(Protocol):
-    """A change of a token. Its label has the name KIND_argument, such as CASE_lower."""
+    """A change of a token. The name of its label is KIND_argument, such as CASE_lower."""
 
     @property
     def kind(self) -> str:
@@ -113,7 +113,7 @@ class Transform(Protocol):
 
     @property
     def argument(self) -> str:
-        """The part of the label's name after the kind."""
+        """The part of the label name after the kind."""
 
     def __call__(self, word: str) -> str | None:
         """Return the changed word, or None if the transform cannot change it."""
@@ -121,7 +121,7 @@ class Transform(Protocol):
 
 @dataclass(frozen=True)
 class SuffixTransform:
-    """Transform that replaces the suffix `off` by `on`. One of them can be empty."""
+    """Transform that replaces the suffix `off` with `on`. One of them can be empty."""
 
     kind = "suffix"
     off: str
@@ -134,7 +134,7 @@ class SuffixTransform:
         return "".join(sign + escape(suffix, r"[-+%\s]") for sign, suffix in parts if suffix)
 
     def __call__(self, word: str) -> str | None:
-        """Return the changed word, or None if the word has no stem before the suffix `off`."""
+        """Return the changed word, or None unless the word is a stem with the suffix `off`."""
         stem = word.removesuffix(self.off)
         if not stem or len(stem) + len(self.off) != len(word):
             return None
@@ -142,7 +142,7 @@ class SuffixTransform:
 
     @property
     def inverse(self) -> SuffixTransform:
-        """Transform in the opposite direction."""
+        """The transform in the opposite direction."""
         return SuffixTransform(self.on, self.off)
 
 
@@ -151,15 +151,15 @@ WordFunction = Callable[[str], str | None]
 
 @dataclass(frozen=True)
 class WordTransform:
-    """Transform by one of the functions in `WORD_FUNCTIONS`.
+    """Transform that applies a function in `WORD_FUNCTIONS` to a token.
 
-    If the function returns text with spaces, the token is split there.
+    If the result contains spaces, the token is split there.
     """
 
     kind: str
     argument: str
     forms: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
-    """The changed words by word, of a model with a table of verb forms. None: the function."""
+    """Verb forms by word, which replace the function if a model provides them."""
 
     def __call__(self, word: str) -> str | None:
         """Return the changed word, or None if the function does not change it."""
@@ -170,13 +170,13 @@ class WordTransform:
 
 @dataclass(frozen=True)
 class MergeTransform:
-    """Transform of a token and the next token: one of `MERGES`."""
+    """Transform of a token and the next token, with a function in `MERGES`."""
 
     kind = "merge"
     argument: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the word, which any next token can be merged with."""
+        """Return the word unchanged. Every word can be merged with a next token."""
         return word
 
     def merged(self, word: str, following: str) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ MERGES: dict[str, Callable[[str, str], tuple[str, ...]]] = {
     "hyphen": lambda word, following: (f"{word}-{following}",),
     "swap": lambda word, following: (following, word),
 }
-"""Merges of a token and the next: without the space, with a hyphen, or in the other order."""
+"""Functions that join a token and the next token, join them with a hyphen, or swap them."""
 
 
 def _split_hyphens(word: str) -> str | None:
@@ -217,10 +217,10 @@ GROUP_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     },
     "split": {"hyphen": _split_hyphens},
 }
-"""Functions of a word in the groups of transforms, by kind and argument.
+"""Word functions in the groups of transforms, by kind and argument.
 
-Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters but
-the last in uppercase (DVDs).
+Case: lowercase, capitalized, uppercase, second letter in uppercase (iPhone), and all letters except
+the last one in uppercase (DVDs).
 """
 GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     "case": {
@@ -235,25 +235,25 @@ GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     "number": {"cut": lambda word: word[:-1] or None},
     "unknown": {"label": lambda word: None},
 }
-"""Functions of the labels of GECToR that the groups do not have.
+"""Additional word functions for GECToR's labels, by kind and argument.
 
-Case: the other letters in lowercase, the same after the first letter, and all letters but the last
-in uppercase. Verb: from one form to another. Number: without the last letter. The unknown label
-stands for all labels that a table does not have, and never changes a word.
+Case: first letter in uppercase and the others in lowercase, the same from the second letter, and
+all letters but the last in uppercase. Verb: from one form to another. Number: without the last
+letter. Unknown: for labels that are missing from a table, never changes a word.
 """
 WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     kind: {**GROUP_FUNCTIONS.get(kind, {}), **GECTOR_FUNCTIONS.get(kind, {})}
     for kind in (*GROUP_FUNCTIONS, "unknown")
 }
-"""All functions of a word, by kind and argument."""
+"""All word functions, by kind and argument."""
 GROUPS = ("case", "merge", "split", "verb", "number")
-"""Groups of transforms that an edit dictionary can have in addition to suffixes."""
+"""Groups of transforms that an edit dictionary can contain in addition to suffix transforms."""
 BEFORE_SUFFIXES = (("verb", "VBD"), ("verb", "VBG"), ("verb", "VBN"))
-"""Transforms that precede the suffixes.
+"""Transforms that precede the suffix transforms.
 
-The past tense and the participles of all verbs thereby have the same label. The regular -s of
-nouns and verbs stays a suffix, because only the context distinguishes "books" (noun) from "books"
-(verb).
+The past tense therefore has the same label for all verbs, and so has each participle. The regular
+-s of nouns and verbs remains a suffix, because only the context distinguishes "books" (noun) from
+"books" (verb).
 """
 FORMS_OF_ENDINGS = {
     **dict.fromkeys(("", "e", "y"), (("number", "singular"), ("verb", "VB"))),
@@ -261,9 +261,9 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""Transforms of nouns and verbs to the form that has an ending in regular nouns and verbs."""
+"""By ending: transforms to the noun and verb forms with this ending in regular words."""
 MAX_WORDS = 200_000
-"""Max number of words in the cache of `Transforms`."""
+"""Maximum number of words in the cache of `Transforms`."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class Transforms:
 
     table: tuple[Transform, ...] = ()
     spared: tuple[frozenset[str], ...] = ()
-    """For each transform, words that it must not change."""
+    """Words that each transform must not change."""
     _known: dict[str, dict[int, str]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
@@ -284,11 +284,11 @@ class Transforms:
     def of(
         cls, pairs: Iterable[tuple[str, str, Iterable[str]]], groups: Collection[str] = ()
     ) -> Transforms:
-        """Create two transforms per suffix pair, one for each direction, and those of the groups.
+        """Create two transforms per suffix pair, one per direction, and the groups' transforms.
 
         Args:
-            pairs: two suffixes, and words that the first transform does not change; the second
-                transform does not change the words that these would have become
+            pairs: pairs of suffixes, with words to which the first transform is not applied; the
+                second transform is not applied to the words that would result from them
             groups: names in `GROUPS`
         """
         for group in groups:
@@ -315,11 +315,11 @@ class Transforms:
         return cls(tuple(table), tuple(spared))
 
     def apply(self, number: int, word: str) -> str | None:
-        """Return the word that the transform with an index changes `word` to, or None.
+        """Return the word that the transform at index `number` changes `word` to, or None.
 
-        If a suffix transform makes a word that the dictionary of lemminflect does not have, such as
-        "childs", a transform of the table to the same form of nouns or verbs replaces it. This
-        makes "children".
+        If the result of a suffix transform is missing from lemminflect's dictionary, such as
+        "childs", a transform in the table to the same noun or verb form is used instead, which
+        returns "children".
         """
         if word in self.spared[number]:
             return None
@@ -334,7 +334,7 @@ class Transforms:
         return next((form for form in words if inflection().is_word(form.lower())), changed)
 
     def _forms(self, transform: SuffixTransform) -> list[Transform]:
-        """Return the transforms of the table that can replace a suffix transform."""
+        """Return the transforms in the table that can replace a suffix transform."""
         before, after = map(FORMS_OF_ENDINGS.get, (transform.off, transform.on))
         if before is None or after is None or before == after:
             return []
@@ -343,14 +343,14 @@ class Transforms:
     def match(self, word: str, other: str) -> int | None:
         """Return the index of the first transform that changes `word` to `other`, or None.
 
-        `other` has spaces if the word is split.
+        If the word is split, `other` contains spaces.
         """
         changes = self._changes(word).items()
         return next((number for number, changed in changes if changed == other), None)
 
     @cached_property
     def merges(self) -> dict[str, int]:
-        """Indices of the merges by argument."""
+        """Indices of the merge transforms, by argument."""
         return {
             transform.argument: number
             for number, transform in enumerate(self.table)
@@ -368,7 +368,7 @@ class Transforms:
 
     @cached_property
     def _by_suffix(self) -> dict[str, list[int]]:
-        """Indices of the transforms by the suffix that they remove."""
+        """Indices of suffix transforms, by the suffix that they remove."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for number, transform in enumerate(self.table):
             if isinstance(transform, SuffixTransform):
@@ -380,7 +380,7 @@ class Transforms:
         return max(map(len, self._by_suffix), default=0)
 
     def _changes(self, word: str) -> dict[int, str]:
-        """Return the words that the transforms except merges generate from `word`, by index."""
+        """Return the results of all transforms of `word` except merges, by index."""
         changes = self._known.get(word)
         if changes is None:
             if len(self._known) >= MAX_WORDS:
@@ -398,22 +398,24 @@ class Transforms:
 
 
 def parse_transform(kind: str, argument: str) -> Transform:
-    """Return the transform of a label. Raise DataError if there is none."""
+    """Return the transform with a kind and argument. Raise DataError if it does not exist."""
     if kind == SuffixTransform.kind:
         return _parse_suffixes(argument)
     known = MERGES if kind == MergeTransform.kind else WORD_FUNCTIONS[kind]
     if argument not in known:
         raise DataError(
-            f"{argument!r} is not a {kind}. Expected one of "
+            f"{argument!r} is not a {kind} transform. Expected one of "
             f"{', '.join(known)}.{nearest(argument, known)}"
         )
     return MergeTransform(argument) if known is MERGES else WordTransform(kind, argument)
 
 
 def with_forms(transform: Transform, forms: Mapping[str, str]) -> Transform:
-    """Return a verb transform that changes words by a table. Raise DataError for other kinds."""
+    """Return a verb transform with a table of forms. Raise DataError for other kinds."""
     if transform.kind != "verb" or not isinstance(transform, WordTransform):
-        raise DataError(f"A {transform.kind} transform has forms. Expected a verb transform.")
+        raise DataError(
+            f"A {transform.kind} transform cannot have a table of forms. Expected a verb transform."
+        )
     return replace(transform, forms=forms)
 
 
@@ -423,7 +425,7 @@ def _parse_suffixes(name: str) -> SuffixTransform:
     transform = SuffixTransform(*parts)
     if transform.off == transform.on or transform.argument != name:
         raise DataError(
-            f"{name!r} is not a suffix transform. Expected for example +s, -s or -e+ing."
+            f"{name!r} is not a suffix transform. Expected, for example, +s, -s or -e+ing."
         )
     return transform
 

@@ -1,4 +1,4 @@
-"""Overlapping windows of long sentences, for models that label tokens with edits (PIE)."""
+"""Overlapping windows for long sentences, for models that label tokens with edits (PIE)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from fairseq_ssl.text.spans import Ids, Spans
 
 @dataclass(frozen=True)
 class WindowBatch:
-    """Windows of sentences, and the positions of each window whose edits are used.
+    """Windows of sentences, and the positions in each window whose edits are used.
 
-    Each position of a sentence is used in exactly one window.
+    Each sentence position is used in exactly one window.
     """
 
     text: Spans
-    """The ids of each window, with <s>."""
+    """Ids of each window, beginning with <s>."""
     begins: Ids
-    """[windows], the first position to use. It is 0, for <s>, only at the start of a sentence."""
+    """[windows], first position to use: 0, which is <s>, only in a sentence's first window."""
     ends: Ids
-    """[windows], the position after the last one to use."""
+    """[windows], position after the last position to use."""
 
     @property
     def counts(self) -> Ids:
-        """[windows], number of positions to use."""
+        """Number of positions to use, [windows]."""
         return self.ends - self.begins
 
     def select(self, which: Ids) -> WindowBatch:
@@ -36,7 +36,7 @@ class WindowBatch:
 
     @cached_property
     def used_positions(self) -> Ids | None:
-        """Indices of the positions to use in the concatenated windows. None: all positions."""
+        """Indices of the positions to use in the concatenated windows, or None to use them all."""
         if int(self.counts.sum()) == len(self.text.ids):
             return None
         counts = self.counts
@@ -46,7 +46,7 @@ class WindowBatch:
 
     @cached_property
     def ids(self) -> Ids:
-        """The ids at the positions to use."""
+        """Ids at the positions to use."""
         used = self.used_positions
         ids: Ids = self.text.ids if used is None else self.text.ids[used]
         return ids
@@ -54,7 +54,7 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of equal length. The edit of a token is from the window where it is most central."""
+    """Windows of equal size. A token's edit is taken from the window where it is most central."""
 
     size: int
     """Number of tokens in a window, without <s> and </s>."""
@@ -65,7 +65,7 @@ class Windows:
     def of_model(cls, positions: int) -> Windows:
         """Build windows for a model with `positions` positions, including <s> and </s>.
 
-        A quarter of a window overlaps with the next one.
+        Consecutive windows share a quarter of their tokens.
         """
         size = positions - 2
         if size < 1:
@@ -76,12 +76,12 @@ class Windows:
         return cls(size, size // 4)
 
     def split(self, text: Spans, subwords: Ids | None = None) -> WindowBatch:
-        """Split sentences, each with <s>, into windows.
+        """Split sentences into windows.
 
         Args:
-            text: the sentences.
-            subwords: the number of subwords of each token in `text`, for models that read
-                subwords. The sizes of windows and overlaps are then in subwords.
+            text: sentences, each beginning with <s>.
+            subwords: number of subwords of each token in `text`, for models that read subwords.
+                The sizes of windows and overlaps are then in subwords.
         """
         tokens = text.lengths - 1
         sizes = (
@@ -103,7 +103,7 @@ class Windows:
         return WindowBatch(windows.with_first(text.ids[:1]), begins - first + 1, ends - first + 1)
 
     def _equal_windows(self, tokens: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the number of windows per sentence, and first token and length of each window."""
+        """Return the number of windows per sentence, and each window's first token and length."""
         step = self.size - self.overlap
         counts = 1 + -(-np.maximum(tokens - self.size, 0) // step)
         window = np.arange(counts.sum()) - np.repeat(_starts(counts), counts)
@@ -112,7 +112,7 @@ class Windows:
         return counts, first, lengths
 
     def _subword_windows(self, text: Spans, subwords: Ids) -> tuple[Ids, Ids, Ids]:
-        """Return the number of windows per sentence, and first token and length of each window.
+        """Return the number of windows per sentence, and each window's first token and length.
 
         A window has at most `size` subwords, or a single token with more subwords.
         """
@@ -134,15 +134,15 @@ class Windows:
         return np.array(counts), first, lengths
 
     def _used_range(self, first: Ids, lengths: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
-        """Return the range of tokens, as indices in the sentence, to use from each window.
+        """Return the range of tokens to use from each window, as indices in the sentence.
 
         The ranges of consecutive windows meet in the middle of their overlap. <s> has the index -1.
 
         Args:
-            first: [windows], index in the sentence of the first token of the window.
-            lengths: [windows], number of tokens of the window.
-            is_first: [windows], True for the first window of a sentence.
-            tokens: [windows], number of tokens of the sentence.
+            first: index in the sentence of each window's first token, [windows].
+            lengths: number of tokens in each window, [windows].
+            is_first: True for the first window of a sentence, [windows].
+            tokens: number of tokens in each window's sentence, [windows].
         """
         last = np.roll(first + lengths, 1) - 1
         begins = np.where(is_first, -1, (last + first) // 2 + 1)

@@ -1,7 +1,7 @@
 """Filters for parallel and monolingual text: length, language, duplicates, encoding.
 
-`filter_pairs` filters pairs or lines in memory. `filter_files` filters files of any size.
-`RowFilter` filters batches of rows in a different engine. `describe_filters` lists the filters with
+`filter_pairs` filters pairs or lines in memory, `filter_files` filters files of any size, and
+`RowFilter` filters batches of rows in other data engines. `describe_filters` lists the filters with
 their options. Subclass `Filter` to write your own filter.
 
 >>> from fairseq_ssl.filters import filter_pairs

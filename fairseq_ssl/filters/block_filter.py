@@ -24,7 +24,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 Scores: TypeAlias = "Sequence[Any] | NDArray[Any]"
 
 MAX_EXAMPLE_LENGTH = 300
-"""Max characters per line of an example."""
+"""Maximum number of characters per line of an example."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class DroppedRow:
     """An example of a dropped row."""
 
     line: int
-    """Line number in the files, from 1."""
+    """Line number in the files, starting at 1."""
     text: tuple[str, ...]
     score: Any
-    """Score from the filter that dropped the row, as JSON types."""
+    """Score from the filter that dropped the row, converted to JSON types."""
 
     @staticmethod
     def of(line: int, row: Row, score: Any) -> DroppedRow:
@@ -48,17 +48,17 @@ class DropCount:
     """Number and examples of the rows that a filter dropped."""
 
     filter: str
-    """Filter name with all options."""
+    """Specification of the filter with all options, such as ``duplicates:by=pair:near=0.0``."""
     count: int = 0
     examples: tuple[DroppedRow, ...] = ()
-    """The first dropped rows."""
+    """The first rows that the filter dropped."""
 
 
 def filter_block(chain: FilterChain, block: Block) -> BlockResult:
     """Return the rows that pass all filters except ``duplicates``.
 
-    Dropped rows are counted by the index of their filter in the chain. If the chain includes
-    ``duplicates``, the result contains the `RowKeys` of the kept rows.
+    Dropped rows are counted by the index of their filter in the chain. If the chain contains
+    ``duplicates``, the result includes the `RowKeys` of the kept rows.
     """
     is_valid = True
     try:
@@ -96,7 +96,7 @@ def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> B
         result: result for a block, with the kept rows
         rows: indices of the kept rows in the block
         is_new: False for each row to drop, [rows]
-        kind: key of the count and the examples
+        kind: key of the count and examples of dropped rows
     """
     if is_new.all():
         return result
@@ -115,7 +115,7 @@ def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> B
 
 @dataclass(frozen=True)
 class BlockRows:
-    """The rows of a block. They are split into lines and measured only if a filter needs it."""
+    """The rows of a block, which are split into lines and measured only if a filter needs it."""
 
     block: Block
     is_valid: bool = True
@@ -146,7 +146,7 @@ class BlockRows:
         return list(zip(*self._raw_sides(indices), strict=True))
 
     def select(self, indices: Indices) -> BlockResult:
-        """Return the lines of each side at these indices. Count them as ``kept``."""
+        """Return the lines of each side at these indices, with counts of all and kept lines."""
         if len(indices) == len(self):
             outputs = tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
         else:
@@ -165,7 +165,7 @@ def filter_rows(
 ) -> tuple[Indices, list[DropCount]]:
     """Apply all filters except ``duplicates``, each to the rows that earlier filters keep.
 
-    Return the indices of the kept rows, and the rows that each filter dropped.
+    Return the indices of the kept rows, and the count and examples of rows dropped by each filter.
     """
     left, dropped = np.arange(len(rows)), []
     for name, rule in zip(chain.names, chain.filters, strict=False):
@@ -209,7 +209,7 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 
 
 def hash_block(duplicates: DuplicateFilter, block: Block) -> Hashes:
-    """Return the row keys of a block, to resume an interrupted run."""
+    """Return the keys of all rows of a block, to resume an interrupted run."""
     lines = map(block.raw_lines, range(len(block.data)))
     return duplicates.keys(list(zip(*lines, strict=True)))
 

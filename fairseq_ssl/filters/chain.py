@@ -1,4 +1,4 @@
-"""Filter chains, parsed from ``langid:source=en,clean:max=100`` or from a YAML file."""
+"""Filter chains, parsed from strings such as ``langid:source=en,clean:max=100`` or YAML files."""
 
 from __future__ import annotations
 
@@ -55,27 +55,27 @@ FilterRequest: TypeAlias = "str | Sequence[FilterSpec | Filter[Any]]"
 
 @dataclass(frozen=True)
 class FilterChain:
-    """Filters in the order in which they are applied. The duplicate filter is the last one."""
+    """Filters in the order of their application, and the duplicate filter, applied last."""
 
     names: tuple[str, ...]
-    """Specifications of all filters."""
+    """Specifications of all filters, such as ``identical:ignore-case=true``."""
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
     sources: Mapping[str, str] = field(default_factory=dict)
     """Digest of the source file of each user-defined class, by class name.
 
-    Filter objects and classes without a source file get a random digest instead, so their jobs
-    never resume: the state of an object is unknown.
+    For an object or a class without a file it is a random string, because a change could not be
+    detected. An interrupted job with such a filter starts anew.
     """
 
     @property
     def accepts_any_bytes(self) -> bool:
-        """True if a filter drops lines that are not UTF-8."""
+        """True if the chain contains an `EncodingFilter`, which drops lines with invalid UTF-8."""
         return any(isinstance(rule, EncodingFilter) for rule in self.filters)
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
-    """Parse a filter chain ``name:option=value:...,name,...``. Return one spec per filter.
+    """Parse a filter chain such as ``clean:max=100,identical`` into one spec per filter.
 
     >>> [str(spec) for spec in parse_filters("identical:ignore-case=true,encoding")]
     ['identical:ignore-case=true:ignore-spaces=false', 'encoding:twice=true']
@@ -84,10 +84,11 @@ def parse_filters(text: str) -> list[FilterSpec]:
 
 
 def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
-    """Build the filters for text of one or two sides.
+    """Build the filters for text with one or two sides.
 
-    The filter ``duplicates`` is moved to the end, so it keeps the first of several equal rows that
-    pass all other filters. The order of the other filters only affects speed.
+    The filter ``duplicates`` is moved to the end. Of duplicate rows, it keeps the first one that
+    passes all other filters. The order of the other filters does not change the output, only speed
+    and the counts per filter.
     """
     requested = parse_filters(filters) if isinstance(filters, str) else filters
     built = [(_build_filter(request, sides), request) for request in requested]
@@ -95,8 +96,8 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     duplicates = [rule for rule, _ in built if isinstance(rule, DuplicateFilter)]
     if len(duplicates) > 1:
         raise UsageError(
-            "The filter duplicates is listed twice. It can be used once. Filter in two runs to "
-            "drop duplicates twice."
+            "The filter duplicates is listed more than once. List it once. To drop duplicates by "
+            "different options, filter in separate runs."
         )
     return FilterChain(
         names=tuple(_name(request) for _, request in built),
@@ -111,14 +112,14 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
 
 
 def describe_filters() -> str:
-    """List all filters and their options, for a help text."""
+    """Return a text that lists all filters and their options, for the help of a command."""
     return specs.describe_registry(FILTERS)
 
 
 def filter_class(name: str) -> type[Any]:
-    """Return a class from `FILTERS`, or import the class ``package.module:Class``.
+    """Return the class of a filter from its name in `FILTERS` or from ``package.module:Class``.
 
-    Only modules on Python's path are imported.
+    The module of the class is imported, which must be on Python's import path.
     """
     if ":" not in name:
         specs.check_name(NOUN, FILTERS, name)
@@ -175,7 +176,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any], is_object: bool) -> str:
-    """Return a digest of a class's source file, or a random digest as in `FilterChain.sources`."""
+    """Return a digest of a class's source file. It is random for an object or without a file."""
     try:
         source = uuid4().bytes if is_object else Path(inspect.getfile(cls)).read_bytes()
     except (TypeError, OSError):
@@ -188,8 +189,8 @@ def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] 
         return request
     if not isinstance(request, FilterSpec):
         raise TypeError(
-            f"{request!r} in the list of filters is a {type(request).__name__}. Expected an object "
-            "of a class that extends Filter, or a result of parse_filters."
+            f"`filters` contains {request!r}, of type {type(request).__name__}. Expected Filter "
+            "objects, or FilterSpec objects from parse_filters."
         )
     cls = filter_class(request.name)
     needs_sides = is_dataclass(cls) and any(known.name == "sides" for known in fields(cls))
@@ -202,17 +203,19 @@ def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] 
 
 
 MAX_DEPTH = 20
-"""Max nesting depth of a YAML file. A filter chain has four levels."""
+"""Maximum nesting depth of a YAML file. A filter chain has four levels."""
 
 
 def read_filters(path: str | Path) -> list[FilterSpec]:
     """Read a filter chain from the list ``filters`` in a YAML file.
 
-    A list item is a filter name or ``{name: {option: value}}``.
+    Each item is a filter name or ``{name: {option: value}}``.
     """
     content = _read_yaml(path)
     if not isinstance(content, dict) or "filters" not in content:
-        raise UsageError(f"{path} has no key 'filters'. Expected a first line 'filters:'.")
+        raise UsageError(
+            f"{path} does not contain the key 'filters'. Expected a first line 'filters:'."
+        )
     for key in content:
         if key != "filters":
             hint = nearest(str(key), ["filters"])
@@ -220,7 +223,7 @@ def read_filters(path: str | Path) -> list[FilterSpec]:
     entries = content["filters"]
     if not isinstance(entries, list) or not entries:
         raise UsageError(
-            f"{path}: 'filters' is not a list. Expected a line for each filter, such as "
+            f"{path}: 'filters' is empty or not a list. Expected one line per filter, such as "
             "'- identical'."
         )
     try:
@@ -238,12 +241,15 @@ def _read_yaml(path: str | Path) -> Any:
     except Exception as error:  # a YAMLError, or ValueError for an invalid number or date
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
-        what = getattr(error, "problem", None) or " ".join(str(error).split()) or "is it text?"
+        what = getattr(error, "problem", None) or " ".join(str(error).split()) or "not text"
         raise DataError(f"{where} is not valid YAML: {what}.") from None
 
 
 def _check_events(yaml: Any, data: bytes) -> None:
-    """Raise ValueError for deep nesting and for aliases, which can expand exponentially."""
+    """Raise ValueError if the YAML is nested too deeply or contains aliases.
+
+    Aliases can expand exponentially.
+    """
     depth = 0
     for event in yaml.parse(data, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -275,7 +281,7 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
 
 
 def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str, Value]:
-    """Return the option's name and value. The value must have the same type as the default."""
+    """Return the option's field name and value. The value must have the type of the default."""
     field_name = specs.check_option(NOUN, name, cls, str(key))
     default: Any = options_of(cls)[field_name].default
     if isinstance(default, str) and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Deduplication with row hashes."""
+"""Deduplication of rows with hashes, and of similar rows with MinHash."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ Hashes = NDArray[np.uint64]
 Integers = NDArray[np.uint32]
 
 MERGED = 8
-"""A sorted array is merged if it is less than this many times as long as the added array."""
+"""A sorted array is merged with a new array if it is less than this many times as long."""
 
 
 class HashSet:
     """A set of 64-bit hashes, stored in sorted arrays of decreasing length.
 
-    Each array is at least `MERGED` times as long as the next one. The set needs 8 bytes of memory
-    per hash, and up to three times as much while arrays are merged.
+    A hash takes 8 bytes of memory, and up to three times as much while arrays are merged.
     """
 
     def __init__(self) -> None:
         self._arrays: list[Hashes] = []
 
     def add_rows(self, keys: Hashes) -> NDArray[np.bool_]:
-        """Add the first halves of all row keys. Return True for rows whose keys are all new.
+        """Add the first half of each key. Return a mask of the rows whose keys are all new, [rows].
 
         Args:
             keys: result of `DuplicateFilter.keys`, [rows, keys, 2]
@@ -41,7 +40,7 @@ class HashSet:
         return np.asarray(is_new.all(axis=1))
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Add hashes. Return True for the first occurrence of each new hash."""
+        """Add hashes. Return a mask of those that are new, without repetitions within `hashes`."""
         added, first = np.unique(hashes, return_index=True)
         for array in self._arrays:
             place = np.searchsorted(array, added)
@@ -64,30 +63,30 @@ PERMUTATIONS = 128
 """Number of MinHash functions."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FMIX = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
-"""Shifts and multipliers of the 32-bit MurmurHash3 finalizer."""
+"""Shifts and multipliers of the 32-bit finalizer of MurmurHash3."""
 
 
 @dataclass(frozen=True)
 class DuplicateFilter:
-    """Drop duplicate rows and keep the first one.
+    """Drop all but the first of duplicate rows.
 
-    A row has one key, or several keys if `near` is set. It is dropped if an earlier row shares one
-    of its keys, whether or not the earlier row is dropped. The decision depends on all earlier
-    rows, so this class is not a `Filter`.
+    A row has one key, or several keys if `near` is set. It is dropped if it shares a key with an
+    earlier row, even if the earlier row is dropped. The decision depends on all earlier rows, so
+    this class is not a `Filter`.
 
-    A key is a BLAKE2 hash of 16 bytes. Without `near`, it is the hash of the row's bytes. With
-    `near`, each key is the hash of a band of the row's MinHash signature: the minima of several
-    hash functions over its lowercased character n-grams. The probability that two rows share a band
-    rises steeply around the similarity `near`. Character n-grams are used because a sentence
-    contains few words, because punctuation changes some words, and because some languages do not
-    separate words.
+    A key is a BLAKE2 hash of 16 bytes. Without `near`, it is the hash of the row's text. With
+    `near`, each key is the hash of a band of the row's MinHash signature. A band contains the
+    minima of several hash functions over the lowercase character n-grams of the row. The
+    probability that two rows share a band rises steeply near the similarity `near`. Character
+    n-grams are used because a sentence has few words, punctuation changes words, and some languages
+    do not separate words.
     """
 
     sides: int
     by: str = option("pair", "text to compare", choices=BY)
     near: float = option(
         0.0,
-        "min Jaccard similarity of near-duplicates, over character 4-grams; 0: equal rows only",
+        "min Jaccard similarity of near-duplicates in character 4-grams; 0 drops only equal text",
         low=0,
         high=0.98,  # datasketch needs two bands
     )
@@ -95,15 +94,15 @@ class DuplicateFilter:
     def __post_init__(self) -> None:
         check(self)
         if self.by == "target" and self.sides < 2:
-            raise UsageError("`by` is target, but the text has only one side.")
+            raise UsageError("`by` is target, but the text has only one side. Set it to source.")
         if self.near:
             _min_hash(self.near)
 
     def keys(self, rows: Sequence[tuple[bytes, ...]]) -> Hashes:
-        """Return the keys of each row's compared text, [rows, keys, 2].
+        """Return the keys of each row's text to compare, [rows, keys, 2].
 
-        A `HashSet` stores only the first half of each key. Among 10^9 distinct keys, the
-        probability that any two halves are equal is 3%.
+        A `HashSet` needs only the first half of each key. Among 10^9 different keys, the
+        probability that the first halves of any two keys are equal is 3%.
         """
         texts: Iterable[bytes]
         if self.by == "pair":
@@ -120,7 +119,7 @@ class DuplicateFilter:
 
 @lru_cache
 def _min_hash(near: float) -> tuple[int, int, Integers]:
-    """Return the number of bands, the band size, and the permutations, [2, functions]."""
+    """Return the number of bands, the size of a band and the permutations, [2, functions]."""
     datasketch = import_optional("datasketch", "Search for near-duplicates", "scale")
     index = datasketch.MinHashLSH(threshold=near, num_perm=PERMUTATIONS)
     used = datasketch.MinHash(num_perm=PERMUTATIONS, seed=1, scheme="affine32").permutations
@@ -130,8 +129,8 @@ def _min_hash(near: float) -> tuple[int, int, Integers]:
 def _signatures(texts: Sequence[bytes], permutations: Integers) -> Integers:
     """Return the MinHash signature of each text, [texts, functions].
 
-    The values are the same as with datasketch's `MinHash`. Creating a `MinHash` object for each
-    text would take seven times as long.
+    The values are the same as with one `datasketch.MinHash` object per text, which would take seven
+    times as long.
     """
     lines = [text.decode("utf-8", "surrogateescape").lower() for text in texts]
     result = np.empty((permutations.shape[1], len(lines)), "<u4")
@@ -164,7 +163,7 @@ def _hash_ngrams(codes: Integers) -> Integers:
 
 
 def _bands(signatures: Integers, count: int, size: int) -> Iterator[bytes]:
-    """Yield the bands of each signature as bytes. The first bytes are the band index."""
+    """Yield the bytes of each band of each signature. They start with the index of the band."""
     bands = np.empty((len(signatures), count, size + 1), "<u4")
     bands[:, :, 0] = np.arange(count)
     bands[:, :, 1:] = signatures.reshape(len(signatures), count, size)
@@ -173,5 +172,5 @@ def _bands(signatures: Integers, count: int, size: int) -> Iterator[bytes]:
 
 
 def encode_line(text: str) -> bytes:
-    """Encode a line that may contain surrogates."""
+    """Encode a line, which may contain surrogates, as UTF-8."""
     return text.encode("utf-8", "surrogatepass")

@@ -86,7 +86,7 @@ def filter_pairs(pairs: Iterable[Pair], filters: FilterRequest) -> Iterator[Pair
     ['a b c']
     """
     if isinstance(pairs, str):
-        raise TypeError("Expected a list of pairs or of lines, not a string.")
+        raise TypeError("`pairs` is a string. Expected an iterable of pairs or lines.")
     iterator = iter(pairs)
     first = list(islice(iterator, 1))
     sides = len(_row(first[0], 1)) if first else 2  # all filters accept two sides
@@ -109,7 +109,7 @@ def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, sides: int) -> It
 
 
 class RowFilter:
-    """Picklable function that marks the rows of a batch that pass all filters.
+    """Picklable function that returns a mask of the rows of a batch that pass all filters.
 
     The marked rows do not depend on batching. `filter_files` keeps the same rows.
 
@@ -129,26 +129,34 @@ class RowFilter:
         self._chain, self._sides = build_filters(filters, sides), sides
         if self._chain.duplicates:
             raise UsageError(
-                "The filter duplicates compares all rows of a corpus, so it cannot filter batches. "
-                "Remove it, and drop duplicates with `filter_files` or with the engine."
+                "The filter duplicates cannot be applied to batches, because it compares all rows "
+                "of a corpus. Remove it, and drop duplicates with `filter_files` or with the "
+                "data engine."
             )
 
     def __call__(self, *columns: Iterable[str]) -> NDArray[np.bool_]:
-        """Return a mask, [rows]. Each column contains one side of the rows."""
+        """Return a mask of the rows that pass, [rows]. Each column is a side of the rows."""
         if len(columns) != self._sides:
-            raise UsageError(f"There are {len(columns)} columns. Expected {self._sides}.")
+            raise UsageError(
+                f"The number of columns is {len(columns)}. Expected {self._sides}, the number of "
+                "sides."
+            )
         sides = [line_list(column, f"column {n}") for n, column in enumerate(columns, 1)]
         if len(set(map(len, sides))) > 1:
-            raise UsageError("The columns have different lengths. Expected equal lengths.")
+            raise UsageError(
+                f"The columns have the lengths {', '.join(str(len(side)) for side in sides)}. "
+                "Expected the same length."
+            )
         mask = np.zeros(len(sides[0]), np.bool_)
         mask[filter_rows(self._chain, list(zip(*sides, strict=True)))[0]] = True
         return mask
 
 
 def _row(pair: object, number: int, sides: int = 0) -> tuple[str, ...]:
-    """Return the sides of a pair or a line. Raise TypeError unless they are strings.
+    """Return the sides of a pair, or a line as a single side.
 
-    Raise UsageError if their number differs from `sides`, the number of sides of the first pair.
+    Raise TypeError if a side is not a string. Raise UsageError if the number of sides is not
+    `sides`, the number of sides of the first pair.
     """
     row: tuple[Any, ...] = (pair,)
     if not isinstance(pair, str):
@@ -173,12 +181,12 @@ def filter_files(
 ) -> FilterSummary | None:
     """Filter a monolingual or parallel corpus.
 
-    The outputs do not depend on the executor, parts or shards. Interrupted runs resume unless
+    The kept rows do not depend on the executor, parts or shards. Interrupted runs resume, unless
     `filters` contains objects of user-defined classes.
 
     Args:
-        inputs: one file, or source and target files with the same number of lines; empty for stdin
-        outputs: a file or a folder of parts per input, or a binary stream for monolingual text
+        inputs: text file, or source and target files with the same number of lines; empty for stdin
+        outputs: one file or folder of parts per input, or a binary stream for monolingual text
         filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
             `Filter` objects
         executor: runs the blocks or parts (default: this process)
@@ -186,10 +194,10 @@ def filter_files(
         progress: called with the number of filtered lines
 
     Returns:
-        The summary, or None if the outputs are already complete or other shards must finish first.
+        The summary, or None if the outputs were already complete or other shards must finish first.
     """
     if isinstance(outputs, str | Path):
-        raise TypeError(f"Expected a list of paths, not {outputs!r}.")
+        raise TypeError(f"`outputs` is {outputs!r}. Expected a list of paths.")
     sources = tuple(path_list(inputs))
     sides = max(1, len(sources))
     written = [outputs] if hasattr(outputs, "write") else list(outputs)
@@ -210,12 +218,13 @@ def filter_files(
 class _FilterJob(TextJob):
     """The job of `filter_files`.
 
-    Duplicates depend on all earlier rows. For files, the calling process drops them. For folders of
-    parts, three stages find them in bounded memory:
+    Whether a row is a duplicate depends on all earlier rows. If outputs are files, the calling
+    process drops duplicates. If outputs are folders of parts, three stages drop them in bounded
+    memory:
 
     1. ``keys`` writes a key file for each part, with the rows that pass all other filters.
     2. ``duplicates`` writes a file for each range of keys, with the rows to drop.
-    3. ``part`` writes the remaining rows of each part.
+    3. ``part`` writes the rows of each part that are in its key file and are not dropped.
     """
 
     chain: FilterChain
@@ -231,7 +240,7 @@ class _FilterJob(TextJob):
     def part_size(self) -> int:
         """Default input size of a part in bytes.
 
-        It is smaller for near-duplicates, because all keys of a part are kept in memory.
+        It is smaller with `near`, because a line then has several keys, which are kept in memory.
         """
         return 2**24 if self.chain.duplicates and self.chain.duplicates.near else 2**26
 
@@ -298,7 +307,7 @@ class _FilterJob(TextJob):
 
     @property
     def _kind(self) -> str:
-        """Key of the counts and examples of duplicates."""
+        """Key of the duplicate counts and examples in the tally: index of the duplicate filter."""
         return str(len(self.chain.names) - 1)
 
     def _drop_duplicates(self, result: BlockResult) -> BlockResult:
@@ -306,7 +315,10 @@ class _FilterJob(TextJob):
         return drop_rows(result, result.keys.rows, is_new, self._kind)
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Run the stages that find duplicates. Return the function that writes a part."""
+        """Run the stages that find duplicates. Return the function that filters a part.
+
+        Return None if other shards must finish a stage first.
+        """
         duplicates, size = self.chain.duplicates, self.corpus.block_size
         if duplicates is None:
             return super().part_results(folder, spans)
@@ -324,7 +336,7 @@ class _FilterJob(TextJob):
 def _pack_part(
     chain: FilterChain, duplicates: DuplicateFilter, size: int | None, index: int, span: Span
 ) -> Iterator[BlockResult]:
-    """Yield the key file of a part."""
+    """Yield the counts and examples of rows dropped from a part, then its key file."""
     rows, keys = [np.arange(0)], [duplicates.keys([])]
     for block in span_blocks(span, size):
         result = filter_block(chain, block)
@@ -355,8 +367,8 @@ def _keep_rows(
 
     Args:
         folder: folder of the job
-        duplicates: files written by the stage ``duplicates``
-        kind: key of the counts and examples of duplicates
+        duplicates: files of the stage ``duplicates``
+        kind: key of the duplicate counts and examples
         size: block size in bytes
         index: index of the part
         span: lines of the part

@@ -1,18 +1,19 @@
-"""Files with row keys and with dropped rows, to find duplicates in a corpus of many parts.
+"""Files with row keys and with dropped rows, for deduplication of a corpus in many parts.
 
 Three steps decide which rows to drop. The calls of a step can run in different processes or on
 different machines:
 
-1. `pack_keys` returns the keys of a part, and the rows that are duplicates within the part.
-2. `pack_dropped` reads a range of keys from the files of all parts, and returns the rows that share
-   a key with an earlier part. `plan_ranges` divides the keys into ranges that fit into memory.
+1. `pack_keys` creates the key file of a part, with the row keys and the duplicates in the part.
+2. `pack_dropped` reads a range of keys from the key files of all parts, and creates a file with the
+   rows that share a key with an earlier part. `plan_ranges` divides the keys into ranges that fit
+   into memory.
 3. `read_dropped` returns the dropped rows of a part.
 
-A file consists of little-endian integers: the number of groups, the offset of each group and of the
-end (8 bytes each), and the records, sorted by group. A key file contains `BUCKETS` groups of keys
-with their rows, and a group of dropped rows. The first 12 bits of a key are its bucket. Each key is
-stored once, so a frequent line does not make its bucket large. A file of dropped rows contains a
-group for each part.
+A file contains little-endian integers: the number of groups, the offset of each group and of the
+end, 8 bytes each, and the records, sorted by group. A key file contains `BUCKETS` groups of keys
+with their rows, and one group of dropped rows. The first 12 bits of a key are the index of its
+bucket. A key file contains each key once, so that a frequent line does not make its bucket large. A
+file of dropped rows contains one group per part.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from fairseq_ssl.io.text_files import open_bytes
 
 BUCKETS = 2**12
 SHIFT = np.uint64(64 - 12)
-"""Number of bits by which the first half of a key is shifted to get its bucket."""
+"""Number of bits by which the first half of a key is shifted to get the index of its bucket."""
 MAX_KEYS = 8_000_000
-"""Default max number of keys in a range."""
+"""Default maximum number of keys in a range."""
 RECORD = np.dtype([("key", "<u8", 2), ("row", "<u4")])
 MAX_ROWS = 2**32
 WRITTEN = 2**18
@@ -42,7 +43,7 @@ WRITTEN = 2**18
 
 
 def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
-    """Yield the key file of a part as bytes.
+    """Yield the bytes of a part's key file.
 
     This needs about 60 bytes of memory per key, including `keys`.
 
@@ -51,7 +52,9 @@ def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
         rows: row indices in the part, ascending
     """
     if len(rows) and rows[-1] >= MAX_ROWS:
-        raise DataError(f"A part has more than {MAX_ROWS:,} lines. Use smaller parts.")
+        raise DataError(
+            f"A part contains more than {MAX_ROWS:,} lines, the maximum. Use smaller parts."
+        )
     flat, per_row = keys.reshape(-1, 2), keys.shape[1]
     order, is_repeated = _sort(flat)
     dropped = _distinct(rows[order[is_repeated] // per_row])
@@ -65,7 +68,7 @@ def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
 
 
 def plan_ranges(key_files: Sequence[Path], max_keys: int = MAX_KEYS) -> list[range]:
-    """Divide the buckets into ranges with about `max_keys` keys or fewer, over all files.
+    """Divide the buckets into ranges that contain about `max_keys` keys or less in all files.
 
     `pack_dropped` needs about 60 bytes of memory per key in its range.
     """
@@ -75,7 +78,7 @@ def plan_ranges(key_files: Sequence[Path], max_keys: int = MAX_KEYS) -> list[ran
 
 
 def pack_dropped(key_files: Sequence[Path], buckets: range) -> Iterator[bytes]:
-    """Yield a file with the rows that share a key with an earlier part, as bytes.
+    """Yield the bytes of a file with the rows that share a key with an earlier part.
 
     Args:
         key_files: key files of all parts, in part order
@@ -94,17 +97,17 @@ def pack_dropped(key_files: Sequence[Path], buckets: range) -> Iterator[bytes]:
 
 
 def read_rows(key_file: Path) -> NDArray[np.int64]:
-    """Return the rows in a key file, ascending."""
+    """Return the row indices in a key file, in ascending order."""
     return _distinct(_read_groups(key_file, RECORD, range(BUCKETS + 1))["row"]).astype(np.int64)
 
 
 def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> Integers:
-    """Return the dropped rows of a part, ascending.
+    """Return the indices of the dropped rows of a part, in ascending order.
 
     Args:
         part: index of the part
         key_file: key file of the part
-        dropped_files: results of `pack_dropped` for all ranges
+        dropped_files: files of `pack_dropped` for all ranges
     """
     in_part = _read_groups(key_file, RECORD, range(BUCKETS, BUCKETS + 1))["row"]
     others = (_read_groups(path, "<u4", range(part, part + 1)) for path in dropped_files)
@@ -112,7 +115,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
 
 
 def _pack_groups(records: NDArray[Any], groups: Hashes, count: int) -> Iterator[bytes]:
-    """Yield a file of records, sorted by group, as bytes."""
+    """Yield the bytes of a file with `count` groups of records. `groups` must be sorted."""
     offsets = np.searchsorted(groups, np.arange(count + 1, dtype=np.uint64))
     yield np.array([count, *offsets], "<u8").tobytes()
     for start in range(0, len(records), WRITTEN):
@@ -120,7 +123,7 @@ def _pack_groups(records: NDArray[Any], groups: Hashes, count: int) -> Iterator[
 
 
 def _read_groups(path: Path, kind: DTypeLike, groups: range) -> NDArray[Any]:
-    """Return the records in a range of groups."""
+    """Return the records in a range of groups from a file."""
     kind, number = np.dtype(kind), np.dtype("<u8")
     with open_bytes(path, "") as file:
         [count] = _read(file, path, number, 1, 0).tolist()
@@ -134,7 +137,7 @@ def _read_groups(path: Path, kind: DTypeLike, groups: range) -> NDArray[Any]:
 def _read(
     file: IO[bytes], path: Path, kind: np.dtype[Any], count: int, position: int
 ) -> NDArray[Any]:
-    """Read an array at a file position. Raise DataError if the file is too short."""
+    """Read an array at a byte position of a file. Raise DataError if the file is too short."""
     if not 0 <= count * kind.itemsize <= file.seek(0, os.SEEK_END) - position:
         raise _damaged(path)
     file.seek(position)
@@ -142,10 +145,13 @@ def _read(
 
 
 def _sort(keys: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Sort keys stably. Return the order, and a mask of the sorted keys that repeat a key."""
+    """Return the indices that sort the keys, and a mask of the sorted keys that repeat a key.
+
+    The sort is stable, so the first of equal keys is not marked.
+    """
     order = np.argsort(keys[:, 0], kind="stable")
     is_equal = _equals_previous(keys[order])
-    if (is_equal[:, 0] & ~is_equal[:, 1]).any():  # rarely needed, and takes three times as long
+    if (is_equal[:, 0] & ~is_equal[:, 1]).any():  # rare, and three times as slow
         order = np.lexsort((keys[:, 1], keys[:, 0]))
         is_equal = _equals_previous(keys[order])
     return order, np.asarray(is_equal.all(axis=1))
@@ -159,7 +165,7 @@ def _equals_previous(keys: Hashes) -> NDArray[np.bool_]:
 
 
 def _distinct(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return the distinct numbers, ascending. `np.unique` of NumPy 2.4 takes ten times as long."""
+    """Return the sorted distinct numbers. `np.unique` in NumPy 2.4 takes ten times as long."""
     ordered = np.sort(numbers)
     is_new = np.ones(len(ordered), np.bool_)
     is_new[1:] = ordered[1:] != ordered[:-1]

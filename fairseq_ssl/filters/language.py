@@ -1,4 +1,4 @@
-"""Language filter, with fast language identification of many lines with py3langid's model."""
+"""Language filter, and language identification of batches of lines with py3langid's model."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from fairseq_ssl.filters.rules import Filter, Row
 from fairseq_ssl.options import option
 
 MAX_BATCHED = 1000
-"""Max length of a batched line in bytes. A batch takes one step per byte of its longest line."""
+"""Maximum length in bytes of a line in a batch. A batch takes one step per byte of its longest
+line."""
 UNKNOWN_SCORE = float(np.finfo(np.float32).min)
-"""Score of all languages for a line without known features."""
+"""Score that all languages get for a line without known features."""
 
 
 @dataclass(frozen=True)
 class LanguageFilter(Filter[tuple[str, ...]]):
     """Drop rows in which a side is not in the expected language, identified with langid.
 
-    Lines without known features, such as lines of digits, have no language and are kept.
+    A line without features of the model, such as a line of digits, has no language and is kept.
     """
 
     sides: int
-    source: str = option("", "source language, such as en; empty: any")
-    target: str = option("", "target language, such as de; empty: any")
-    candidates: str = option("", "languages to choose from, such as en+de+fr; empty: all")
+    source: str = option("", "language of the source, such as en (default: any)")
+    target: str = option("", "language of the target, such as de (default: any)")
+    candidates: str = option("", "languages to choose from, such as en+de+fr (default: all)")
 
     def __post_init__(self) -> None:
         if self.target and self.sides < 2:
-            raise UsageError("`target` is set, but the text has only one side.")
+            raise UsageError("`target` is set, but the text has only one side. Set only `source`.")
         if not (self.source or self.target):
-            raise UsageError("It needs a language, for example langid:source=en:target=de.")
+            raise UsageError("No language is set. Set one, for example langid:source=en:target=de")
         labels = _identifier("").labels
         candidates = self.candidates.split("+") if self.candidates else []
         expected = [language for language in self._expected if language]
@@ -50,13 +51,13 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         outside = [language for language in expected if language not in (candidates or labels)]
         if outside:
             raise UsageError(
-                f"`candidates` is {self.candidates}, which does not include {outside[0]!r}. "
+                f"`candidates` is {self.candidates} and does not contain {outside[0]!r}. "
                 "Expected the source and target languages among the candidates."
             )
         _identifier(self.candidates)  # load the model once, before workers are forked
 
     def score(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """Return the language of each side, or "" if it is unknown or not checked."""
+        """Return the language of each side of each row. It is empty if unknown or not checked."""
         sides = [
             self.identify([row[side] for row in rows]) if language else [""] * len(rows)
             for side, language in enumerate(self._expected)
@@ -71,7 +72,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         )
 
     def identify(self, lines: Sequence[str]) -> list[str]:
-        """Return the language of each line, or "" for a line without known features."""
+        """Return the language of each line. It is empty for a line without known features."""
         identifier = _identifier(self.candidates)
         texts = [identifier._encode(line) for line in lines]
         batched = [row for row, text in enumerate(texts) if 0 < len(text) <= MAX_BATCHED]
@@ -92,7 +93,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
 
 @lru_cache
 def _identifier(candidates: str) -> Any:
-    """Load langid's model, limited to candidates such as ``en+de``. It takes 1 or 2 seconds."""
+    """Load langid's model, limited to candidates such as ``en+de``, in one or two seconds."""
     package = import_optional("py3langid.langid", "The filter langid", "wmt")
     identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
     if candidates:
@@ -101,7 +102,7 @@ def _identifier(candidates: str) -> Any:
 
 
 def _identify_batch(identifier: Any, texts: Sequence[bytes]) -> list[str]:
-    """Return the same languages as `identifier.classify`, five times as fast."""
+    """Return the language of each text, as in `identifier.classify`, but five times as fast."""
     lines, features, counts = _count_features(identifier, texts)
     is_used = np.zeros(len(identifier.nb_ptc), dtype=np.bool_)
     is_used[features] = True
@@ -119,9 +120,10 @@ def _identify_batch(identifier: Any, texts: Sequence[bytes]) -> list[str]:
 def _count_features(
     identifier: Any, texts: Sequence[bytes]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the line, the feature and the count of each feature in each line, sorted by line.
+    """Return line indices, features and counts, one of each per feature of a line, sorted by line.
 
-    Each step advances langid's automaton by one byte for all lines.
+    In each step, langid's automaton reads one byte of each line. Lines are sorted by length, so
+    that the lines that have not ended are the first ones.
     """
     next_states, feature_of = _automaton(identifier)
     rows = np.asarray(identifier.tk_row).astype(np.int64) << 8
@@ -145,5 +147,5 @@ def _count_features(
 
 @lru_cache
 def _automaton(identifier: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return the table of next states, and the feature of each state, -1 if there is none."""
+    """Return the table of next states, and the feature of each state, or -1 without a feature."""
     return np.asarray(identifier.tk_nextmove), np.asarray(identifier.tk_output, dtype=np.int32)

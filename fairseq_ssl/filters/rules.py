@@ -26,7 +26,7 @@ WIDE_SPACES = [
     for character in "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
     + "".join(map(chr, range(0x2000, 0x200B)))
 ]
-"""Whitespace characters of two or three UTF-8 bytes, padded with a zero byte."""
+"""UTF-8 codes of non-ASCII whitespace as three-byte integers, padded with a zero byte."""
 
 Sizes: TypeAlias = NDArray[np.int64]
 RowScore = TypeVar("RowScore")
@@ -35,10 +35,11 @@ RowScore = TypeVar("RowScore")
 class Filter(ABC, Generic[RowScore]):
     """Base class of filters that score each row independently.
 
-    Subclass it to write your own filter. Specify the filter as ``package.module:Class``, or pass an
-    instance. A dataclass can declare options with `filters.option`. A field ``sides`` is set to the
-    number of files. An interrupted run of `filter_files` resumes if its filters are specified by
-    name and their modules have not changed. With instances, it starts again from the beginning.
+    Subclass it to write your own filter. Specify it as ``package.module:Class``, or pass an
+    instance. A dataclass can declare options with `filters.option`. If it has a field ``sides``,
+    the field is set to the number of files. An interrupted run of `filter_files` resumes if its
+    filters are specified by name and their modules have not changed. With instances, the run starts
+    anew.
 
     >>> class Question(Filter):
     ...     "Drop pairs in which only one side is a question."
@@ -69,7 +70,7 @@ class LineSizes:
     """
 
     def __init__(self, data: bytes) -> None:
-        """Measure UTF-8 lines. The last newline is optional."""
+        """Measure the lines of UTF-8 text. The newline after the last line is optional."""
         byte = np.frombuffer(data if data.endswith(b"\n") else data + b"\n", np.uint8)
         is_space = (byte == 32) | (byte - np.uint8(9) < 5) | (byte - np.uint8(28) < 4)
         _mark_wide_spaces(byte, is_space)
@@ -81,7 +82,7 @@ class LineSizes:
 
     @classmethod
     def of_lines(cls, lines: Iterable[str]) -> LineSizes:
-        """Measure lines, which may contain newlines and bytes that are not UTF-8."""
+        """Measure lines that may contain newlines and bytes that are not UTF-8."""
         text = "".join(line.replace("\n", " ") + "\n" for line in lines)
         return cls(text.encode("utf-8", "replace"))
 
@@ -90,16 +91,16 @@ class LineSizes:
         return np.add.reduceat(self._lengths > 0, self._starts, dtype=np.int64)
 
     def characters(self) -> Sizes:
-        """Return the number of characters of each line, not counting whitespace."""
+        """Return the number of non-whitespace characters of each line."""
         return np.add.reduceat(self._lengths, self._starts)
 
     def longest_token(self) -> Sizes:
-        """Return the number of characters of the longest token in each line."""
+        """Return the length in characters of the longest token of each line."""
         return np.maximum.reduceat(self._lengths, self._starts)
 
 
 def _mark_wide_spaces(byte: NDArray[np.uint8], is_space: NDArray[np.bool_]) -> None:
-    """Set `is_space` at all bytes of `WIDE_SPACES`."""
+    """Set `is_space` to True at all bytes of the characters in `WIDE_SPACES`."""
     first = np.flatnonzero((byte == 0xC2) | (byte - np.uint8(0xE1) < 3))
     if not len(first):
         return
@@ -111,15 +112,15 @@ def _mark_wide_spaces(byte: NDArray[np.uint8], is_space: NDArray[np.bool_]) -> N
 
 
 class LengthFilter(Filter[Any]):
-    """Base class of filters that use line sizes. They score and accept arrays of rows."""
+    """Base class of length filters, which use arrays to score and accept many rows at once."""
 
     @abstractmethod
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
-        """Return one score per row from the line sizes of each side."""
+        """Return one score per row, computed from the line sizes of each side, [rows]."""
 
     @abstractmethod
     def accept(self, score: Any) -> Any:
-        """Return True to keep a row with this score, or an array for an array of scores."""
+        """Return True to keep a row with this score. Map an array of scores to a mask."""
 
     def score(self, rows: Sequence[Row]) -> Any:
         """Return one score per row, as an array."""
@@ -128,23 +129,25 @@ class LengthFilter(Filter[Any]):
 
 @dataclass(frozen=True)
 class CleanFilter(LengthFilter):
-    """Drop short and long lines, and pairs of very different lengths, as in clean-corpus-n (Moses).
+    """Drop short and long lines, and pairs with a high length ratio, as in Moses' clean-corpus-n.
 
     Tokens are separated by whitespace. All limits are inclusive.
     """
 
-    min: int = option(1, "min tokens per side", low=1)
-    max: int = option(250, "max tokens per side", low=1)
-    ratio: float = option(3.0, "max ratio of the longer to the shorter side, in tokens", low=1)
-    max_word_length: int = option(1000, "max characters per token", low=1)
+    min: int = option(1, "min number of tokens per side", low=1)
+    max: int = option(250, "max number of tokens per side", low=1)
+    ratio: float = option(3.0, "max ratio of the longer to the shorter side in tokens", low=1)
+    max_word_length: int = option(1000, "max number of characters per token", low=1)
 
     def __post_init__(self) -> None:
         check(self)
         if self.min > self.max:
-            raise UsageError(f"`min` is {self.min}, more than `max` ({self.max}).")
+            raise UsageError(
+                f"`min` is {self.min} but `max` is {self.max}. Expected `min` to be at most `max`."
+            )
 
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
-        """Return the number of tokens on each side, and the length of the longest token."""
+        """Return for each row the number of tokens of each side and the longest token's length."""
         tokens = np.stack([side.tokens() for side in sides], axis=1)
         fields = [("tokens", np.int64, (len(sides),)), ("max_word_length", np.int64)]
         scores = np.empty(len(tokens), fields)
@@ -165,15 +168,15 @@ UNITS = ("tokens", "characters")
 
 @dataclass(frozen=True)
 class MaxLengthFilter(LengthFilter):
-    """Drop rows with a long side, measured in tokens (English) or in characters (Japanese).
+    """Drop rows with a long side, measured in tokens or, for languages such as ja, in characters.
 
-    Limits are inclusive. Whitespace is not counted as characters, so the length of a Japanese
+    Limits are inclusive. Whitespace is not counted as characters, so that the length of a Japanese
     sentence does not depend on its word segmentation.
     """
 
-    source: int = option(500, "max length of the source; 0: no limit", low=0)
+    source: int = option(500, "max length of the source; 0 disables the limit", low=0)
     source_unit: str = option("tokens", "unit of the source length", choices=UNITS)
-    target: int = option(500, "max length of the target; 0: no limit", low=0)
+    target: int = option(500, "max length of the target; 0 disables the limit", low=0)
     target_unit: str = option("characters", "unit of the target length", choices=UNITS)
 
     def __post_init__(self) -> None:
@@ -204,10 +207,10 @@ class IdenticalFilter(Filter[bool]):
 
     def __post_init__(self) -> None:
         if self.sides < 2:
-            raise UsageError("It compares two sides. Pass a source and a target.")
+            raise UsageError("The text has only one side. Pass a source and a target to compare.")
 
     def score(self, rows: Sequence[Row]) -> list[bool]:
-        """Return True for each row with identical sides."""
+        """Return a list that is True for the rows with identical sides."""
         return [self._normalized(row[0]) == self._normalized(row[1]) for row in rows]
 
     def accept(self, score: bool) -> bool:
@@ -224,7 +227,7 @@ BAD_CATEGORIES = {
     "Cc": "control character",
     "Co": "private use character",
 }
-"""Names, used in scores, of the Unicode categories of invalid characters."""
+"""Unicode categories of invalid characters, and their descriptions in scores."""
 
 
 @dataclass(frozen=True)
@@ -233,10 +236,13 @@ class EncodingFilter(Filter[str]):
 
     Control characters include NUL, but not the tab or a carriage return at the end of a line.
     U+FFFD, private use characters and noncharacters such as U+FFFF are also invalid. Mojibake is
-    UTF-8 that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü. It is detected with ftfy.
+    UTF-8 text that was decoded as Latin-1 or Windows-1252, such as Ã¼ for ü. It is detected with
+    ftfy.
     """
 
-    twice: bool = option(True, "drop rows with UTF-8 that was decoded as Latin-1 or Windows-1252")
+    twice: bool = option(
+        True, "drop rows with mojibake (UTF-8 text decoded as Latin-1 or Windows-1252)"
+    )
 
     def __post_init__(self) -> None:
         if self.twice:
@@ -286,4 +292,7 @@ def _decoded_twice(line: str) -> str:
 
 CONTINUATION = re.escape(bytes(range(0x80, 0xC0)).decode("cp1252", "ignore"))
 TWICE = re.compile(f"[\u00c2-\u00f4][{CONTINUATION}]")
-"""A fast test before ftfy: the first two UTF-8 bytes of a character, decoded as Windows-1252."""
+"""Regular expression for the first two bytes of a UTF-8 character, decoded as Windows-1252.
+
+Mojibake always contains a match, and a search is faster than ftfy.
+"""

@@ -1,4 +1,4 @@
-"""Aggressive decoding with the source as a draft (PBD), and search with a pointer-generator."""
+"""Aggressive decoding with the source as a draft (PBD), and search for pointer-generators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DraftToken(NamedTuple):
     token: int
     """Token id."""
     resume_at: int
-    """Source position at which the draft continues after this token."""
+    """Source position from which the draft continues after this token."""
 
 
 class Draft:
@@ -60,7 +60,9 @@ class Draft:
         return bool(self.written) and self.written[-1] == self.eos
 
     def accept(self, chosen: list[int], scores: list[float]) -> None:
-        """Accept predictions up to and including the first difference. Build a new draft.
+        """Accept predictions up to and including the first one that differs from the draft.
+
+        If the hypothesis is not finished, build a new draft.
 
         Args:
             chosen: the most probable token after the hypothesis and after each draft token.
@@ -78,13 +80,13 @@ class Draft:
             self._build_draft(begin, chosen, same)
 
     def _build_draft(self, begin: int, chosen: list[int], same: int) -> None:
-        """Build a draft from the rest of the source and the decoder's further changes to it.
+        """Build a draft from the rest of the source, with the changes that the decoder predicted.
 
-        Predictions after the first difference were made for an outdated prefix, but a new prefix
-        rarely changes them. Therefore, the draft includes all of them.
+        Predictions after the first difference depend on an outdated prefix, but the new prefix
+        rarely changes them. Therefore, the draft includes these predictions.
 
         Args:
-            begin: source position at which the draft continues.
+            begin: source position from which the draft continues.
             chosen: see `accept`.
             same: number of draft tokens that were accepted.
         """
@@ -106,9 +108,9 @@ class Draft:
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield source position and draft index of each draft token aligned to one source token.
+        """Yield the source position and the draft index of each token aligned to one source token.
 
-        Only draft tokens after index `same` and before `end` are yielded.
+        Only draft tokens after index `same` and before index `end` are considered.
         """
         for index in range(same + 1, min(end, len(self.plan))):
             position = self.plan[index].resume_at - 1
@@ -117,11 +119,11 @@ class Draft:
 
 
 def realign(source: list[int], position: int, chosen: int) -> int:
-    """Return the source position at which to continue after the token `chosen`.
+    """Return the source position from which the draft continues after the token `chosen`.
 
-    If the source contains `chosen` near `position`, continue after its nearest occurrence. A later
-    occurrence means that tokens were deleted, and an earlier one that tokens were inserted.
-    Otherwise, `chosen` replaces the token at `position`.
+    If the source contains `chosen` near `position`, the draft continues after its nearest
+    occurrence. A later occurrence means that tokens were deleted, and an earlier one that tokens
+    were inserted. If there is no occurrence, `chosen` replaces the token at `position`.
     """
     for distance in range(REALIGN_DISTANCE + 1):
         for near in (position + distance, position - distance):
@@ -133,9 +135,9 @@ def realign(source: list[int], position: int, chosen: int) -> int:
 def _log_probabilities(
     model: Any, tokens: Tensor, source: Any, begin: int, temperature: float
 ) -> Tensor:
-    """Return log p [rows, time - begin, vocabulary] of the tokens from index `begin`.
+    """Return log-probabilities [rows, time - begin, vocabulary] at the positions from `begin` on.
 
-    If the model allows it, the output layer is applied at these positions only.
+    If the model supports it, the output layer is applied to these positions only.
     """
     decoder = model.decoder
     skipped = begin if is_plain_softmax(model) else 0
@@ -224,15 +226,16 @@ class AggressiveGenerator(SequenceGenerator):
             draft.accept(choices[new], choice_scores[new])
 
     def _scores(self, tokens: Tensor, encoded: list[Any], begin: int, max_length: int) -> Tensor:
-        """Return log-probabilities [rows, time - begin, words] within fairseq's length limits.
+        """Return log-probabilities [rows, time - begin, vocabulary] for the search.
 
-        Suppressed tokens and padding get minus infinity, and the penalty is subtracted from <unk>.
+        Suppressed tokens, padding and tokens that violate a length limit get minus infinity. The
+        penalty --unkpen is subtracted from <unk>.
 
         Args:
-            tokens: [rows, time], decoder input, padded on the right.
-            encoded: the encoder output of each model.
+            tokens: decoder input [rows, time], padded on the right.
+            encoded: encoder output of each model.
             begin: length of the shortest hypothesis.
-            max_length: maximum length of a target.
+            max_length: maximum target length in tokens, excluding </s>.
         """
         scores = self._log_probabilities(tokens, encoded, begin, self.temperature)
         scores = scores.masked_fill(scores.isnan(), -math.inf)
@@ -250,7 +253,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _log_probabilities(
         self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
     ) -> Tensor:
-        """Return the log of the mean probability of the models [rows, time - begin, vocabulary]."""
+        """Return the log of the models' mean probabilities [rows, time - begin, vocabulary]."""
         parts = [
             _log_probabilities(model, tokens, source, begin, temperature)
             for model, source in zip(self.model.models, encoded, strict=True)
@@ -274,18 +277,18 @@ class AggressiveGenerator(SequenceGenerator):
 
 
 def is_copying_model(model: Any) -> bool:
-    """Return True if a model can copy out-of-vocabulary words of its source."""
+    """Return True if a model can copy out-of-vocabulary words from its source."""
     return hasattr(model, "copy_vocabulary")
 
 
 class CopyingEnsemble(EnsembleModel):
-    """An ensemble of models that copy, which must have the same vocabulary."""
+    """An ensemble of models that copy source words. The models must have the same vocabulary."""
 
     def __init__(self, models: Sequence[Any]) -> None:
         sizes = sorted({model.copy_vocabulary for model in models})
         if len(sizes) > 1:
             raise ConfigurationError(
-                f"The models of the ensemble have vocabularies of {sizes} words. Expected models "
+                f"The vocabulary sizes of the ensemble's models differ: {sizes}. Expected models "
                 "with the same --copy-vocabulary and dictionary."
             )
         super().__init__(models)
@@ -298,7 +301,7 @@ class CopyingEnsemble(EnsembleModel):
         incremental_states: Any,
         temperature: float = 1.0,
     ) -> tuple[Tensor, Tensor | None]:
-        """Return log p of the next word [rows, width], and the attention.
+        """Return the log-probabilities of the next word [rows, width], and the attention.
 
         The temperature applies to the mixture of generating and copying, not to the logits.
         """
@@ -342,7 +345,10 @@ class AggressiveCopyingGenerator(CopyingGenerator, AggressiveGenerator):
     def _log_probabilities(
         self, tokens: Tensor, encoded: list[Any], begin: int, temperature: float
     ) -> Tensor:
-        """Return log p [rows, time - begin, width]. The temperature applies to the mixture."""
+        """Return log-probabilities [rows, time - begin, width].
+
+        The temperature applies to the mixture of generating and copying, not to the logits.
+        """
         return _apply_temperature(
             super()._log_probabilities(tokens, encoded, begin, 1.0), temperature
         )

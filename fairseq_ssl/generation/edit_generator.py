@@ -1,4 +1,4 @@
-"""The generator of edit taggers, with fairseq's interface (PIE)."""
+"""A generator for edit taggers, with fairseq's interface (PIE)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,10 +40,11 @@ class EditGenerator:
             models: an edit tagger, or several for an ensemble.
             dictionary: the token dictionary.
             edits: the edit dictionary.
-            search: how edits are chosen.
+            search: search options, such as the number of rounds.
             weights: weight of each model (default: equal weights).
-            history: whether to return the sentence after each round, as `history`.
-            print_edits: whether to return the edits as `alignment`, which fairseq's commands print.
+            history: whether hypotheses contain the sentence after each round, as `history`.
+            print_edits: whether hypotheses contain the edits as `alignment`, which fairseq's
+                commands print.
         """
         self.eos = dictionary.eos()
         self.symbols_to_strip_from_output = {self.eos}
@@ -58,11 +59,12 @@ class EditGenerator:
     ) -> list[list[dict[str, Any]]]:
         """Return a list with one hypothesis for each sentence in a batch.
 
-        A hypothesis is a dictionary. Its `tokens` are the corrected sentence with </s>. Its
-        `positional_scores` are the log-probabilities of the edits that kept or inserted the tokens
-        in the last round; the edit of <s> is at </s>. Its `score` is the mean log-probability of
-        all edits in that round, including keep and delete. `steps` is the number of rounds, `edits`
-        are the applied edits, and `history`, if configured, is the sentence after each round.
+        A hypothesis is a dictionary. `tokens` is the corrected sentence with </s>.
+        `positional_scores` contains, for each token, the log-probability of the edit that kept or
+        inserted it in the last round. The score of the edit at <s> is stored at the position of
+        </s>. `score` is the mean log-probability of all edits in the last round, including keep and
+        delete. `steps` is the number of rounds, `edits` contains the applied edits, and `history`,
+        if configured, contains the sentence after each round.
         """
         source = sample["net_input"]["src_tokens"]
         self.engine.device = source.device
@@ -84,7 +86,7 @@ class EditGenerator:
         return hypothesis
 
     def _tokens(self, ids: Ids) -> torch.Tensor:
-        """Return a sentence without <s> but with </s>, as in fairseq's hypotheses."""
+        """Return a sentence without <s> and with </s>, as in fairseq's hypotheses."""
         return torch.from_numpy(np.append(ids[1:], self.eos))
 
 
@@ -96,25 +98,25 @@ def _alignment(edit: AppliedEdit) -> tuple[str, str]:
 @dataclass
 @fairseq_options(CorrectionSearch, "edit_")
 class EditDecodingConfig(FairseqDataclass):
-    """Options of `EditGenerator` in fairseq's format."""
+    """Options of `EditGenerator`, as a fairseq dataclass."""
 
     edit_weights: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "weights for averaging the probabilities of an ensemble's models, 0 or more, separated by "
-        "commas, such as 2,1",
+        "weights of an ensemble's models in the average of their probabilities, 0 or more, "
+        "separated by commas, such as 2,1",
         usual="equal weights",
     )
     print_edits: bool = option(
         False,
-        "print the edits on A- lines as ROUND:POSITION-LABEL:PROBABILITY; positions refer to the "
-        "round's input: 0 is <s>, and 1 is the first token",
+        "print the edits on A- lines as ROUND:POSITION-LABEL:PROBABILITY; POSITION is the index of "
+        "a token in the round's input, with 0 for <s> and 1 for the first token",
     )
 
 
 def build_edit_generator(
     models: Sequence[Any], task: Any, options: Any, language_model: Any
 ) -> EditGenerator:
-    """Build the generator of a task. Raise ConfigurationError for unsupported options.
+    """Build the generator for a task. Raise ConfigurationError for unsupported options.
 
     Args:
         models: an edit tagger, or several for an ensemble.
@@ -140,7 +142,7 @@ def build_edit_generator(
 
 
 def parse_weights(text: str) -> list[float]:
-    """Parse the weights of an ensemble, which are numbers separated by commas."""
+    """Parse an ensemble's weights, which are numbers separated by commas."""
     try:
         return [float(word) for word in text.split(",")]
     except ValueError:

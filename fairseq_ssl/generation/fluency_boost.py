@@ -1,7 +1,7 @@
 """Fluency boost: keep hypotheses that are less fluent than their source (Ge, Wei and Zhou, 2018).
 
 A model that generates errors may also copy or correct a sentence. A hypothesis in its n-best list
-is kept only if the source is more fluent by a minimum ratio.
+is kept only if the ratio of source fluency to hypothesis fluency reaches a minimum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_TOKENS = 4000
 
 
 class Fluency:
-    """The fluency 1 / (1 + H) of sentences according to a language model.
+    """Scorer for the fluency 1 / (1 + H) of sentences according to a language model.
 
     H is the cross-entropy per token in nats, including </s>.
     """
@@ -37,7 +37,7 @@ class Fluency:
         Args:
             model: the language model.
             dictionary: the dictionary of the model.
-            begin: id before the first token (default: the id of </s>).
+            begin: id of the start symbol (default: the id of </s>).
         """
         self.model = model.eval()
         self.dictionary = dictionary
@@ -75,8 +75,9 @@ class Fluency:
         unknown = ids.count(self.dictionary.unk()) - 1
         if unknown > len(ids) // 2:
             raise ConfigurationError(
-                f"The language model knows only {len(ids) - unknown} of the {len(ids)} symbols of "
-                "the translation model. Train a language model on text with the same subwords."
+                f"The language model's dictionary contains only {len(ids) - unknown} of the "
+                f"{len(ids)} symbols of the translation model. Train a language model on text with "
+                "the same subwords."
             )
         return torch.tensor(ids)
 
@@ -115,9 +116,9 @@ class Fluency:
 
 
 class FluencyBoost:
-    """A wrapper around a generator that filters its hypotheses.
+    """A wrapper around a generator that filters its hypotheses by fluency.
 
-    If no hypothesis for a sentence is kept, the sentence gets an empty hypothesis.
+    If no hypothesis of a sentence is kept, the sentence gets an empty hypothesis.
     """
 
     def __init__(
@@ -133,10 +134,10 @@ class FluencyBoost:
 
         Args:
             generator: a fairseq generator.
-            fluency: the fluency according to a language model.
+            fluency: the fluency scorer.
             source: source dictionary.
             target: target dictionary.
-            ratio: minimum ratio of source fluency to hypothesis fluency, sigma, above 0.
+            ratio: minimum ratio of source fluency to hypothesis fluency (sigma), above 0.
             tags: ids of source tags, which are not scored.
         """
         self.generator = generator
@@ -150,7 +151,7 @@ class FluencyBoost:
         return getattr(self.generator, name)
 
     def generate(self, models: Any, sample: dict[str, Any], **options: Any) -> Any:
-        """Return the hypotheses that are less fluent than their source by the minimum ratio.
+        """Return the hypotheses for which the fluency ratio reaches the minimum.
 
         A sentence without such a hypothesis gets an empty hypothesis with score -inf.
         """
@@ -175,7 +176,7 @@ class FluencyBoost:
 
 
 def _empty_hypothesis(hypothesis: dict[str, Any]) -> dict[str, Any]:
-    """Return an empty hypothesis with score -inf. fairseq-generate needs at least one."""
+    """Return an empty hypothesis with score -inf. fairseq-generate needs one per sentence."""
     scores = hypothesis["tokens"].new_full((1,), float("-inf"), dtype=torch.float)
     empty = {"tokens": hypothesis["tokens"][-1:], "score": scores[0], "positional_scores": scores}
     return {**hypothesis, **empty, "attention": None, "alignment": torch.empty(0)}

@@ -26,28 +26,29 @@ GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 
 @dataclass(frozen=True)
 class BeamNoise:
-    """The random numbers r (Kiyono, 2022, section 4.3.1), computed as hashes.
+    """Noise for beam search, with hashes as random numbers r (Kiyono, 2022, section 4.3.1).
 
-    The noise of a hypothesis depends only on the seed, the sentence and the words, not on the
-    batch, the rank in the beam or the machine.
+    A hypothesis's noise depends only on the seed, the sentence and the words of the hypothesis, not
+    on the batch, the rank in the beam or the machine.
     """
 
     beta: float
     """Noise strength, beta_random, 0 or more."""
     granularity: str = CANDIDATE
-    """"candidate" draws r for each next word of a hypothesis, "hypothesis" only once."""
+    """Unit for which r is drawn, one of `GRANULARITIES`. A candidate is a hypothesis with one of
+    its possible next words."""
     seed: int = 1
 
     def for_next_words(
         self, sentences: Tensor, prefixes: Tensor, rows: Tensor, words: Tensor
     ) -> Tensor:
-        """Return the noise beta * r for next words [candidates].
+        """Return the noise beta * r for candidate next words [candidates].
 
         Args:
-            sentences: [hypotheses], sentence id of each hypothesis.
-            prefixes: [hypotheses, time], the hypotheses so far, with the start symbol.
-            rows: [candidates], index of the hypothesis that each word extends.
-            words: [candidates], the next words.
+            sentences: sentence id of each hypothesis [hypotheses].
+            prefixes: the hypotheses so far, with the start symbol [hypotheses, time].
+            rows: index of the hypothesis that each word extends [candidates].
+            words: ids of the next words [candidates].
         """
         keys = _hash(self._base(sentences) + _hash_words(prefixes).sum(1))[rows]
         if self.granularity == CANDIDATE:
@@ -58,8 +59,8 @@ class BeamNoise:
         """Return the noise beta * r for each word of a finished hypothesis [time].
 
         Args:
-            sentence: [], id of the sentence.
-            words: [1 + time], the hypothesis with the start symbol.
+            sentence: id of the sentence, a scalar tensor.
+            words: the hypothesis with the start symbol [1 + time].
         """
         prefixes = _hash_words(words.unsqueeze(0)).squeeze(0).cumsum(0)[:-1]
         keys = _hash(self._base(sentence) + prefixes)
@@ -72,7 +73,7 @@ class BeamNoise:
 
 
 class NoisyBeamSearch(BeamSearch):
-    """fairseq's beam search with noise added to the scores at each step."""
+    """fairseq's beam search, with noise added to the scores at each step."""
 
     def __init__(self, tgt_dict: Any, noise: BeamNoise) -> None:
         super().__init__(tgt_dict)
@@ -102,10 +103,10 @@ class NoisyBeamSearch(BeamSearch):
     def _reachable(
         self, step: int, lprobs: Tensor, scores: Tensor | None, count: int
     ) -> tuple[Tensor, Tensor]:
-        """Return rows and words [candidates] of all candidates that noise can move into the top.
+        """Return the rows and words [candidates] of candidates that can reach the `count` best.
 
         Noise is between 0 and beta. A candidate whose score is more than beta below the scores of
-        `count` other candidates cannot be among the `count` best ones, whatever its noise is.
+        `count` other candidates cannot be among the `count` best candidates.
         """
         beam, vocabulary = lprobs.shape[1:]
         if step == 0:  # the search reads only the first hypothesis
@@ -163,7 +164,7 @@ def _hash_sources(source: Tensor, pad: int) -> Tensor:
 
 
 def _hash_words(words: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Return a hash of each word and its position [rows, time]. Callers sum it over time."""
+    """Return a hash of each word with its position [rows, time]. Callers sum these over time."""
     if positions is None:
         positions = torch.arange(words.size(1), device=words.device)
     return _hash(_hash(positions) + words)

@@ -1,4 +1,4 @@
-"""Export edit taggers to ONNX."""
+"""Export of edit taggers to ONNX."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from fairseq_ssl.io.outputs import atomic_folder
 from fairseq_ssl.modules.edit_layers import WordSpans
 
 OPSET = 20
-"""ONNX operator set version, the first one with Gelu."""
+"""ONNX operator set version, the first version with Gelu."""
 MAX_BYTES = 2**31 - 2**20
-"""Maximum size of the weights in an ONNX file."""
+"""Maximum size of the weights in an ONNX file, in bytes."""
 QUANTIZATIONS = ("float32", "int8")
 
 
@@ -45,7 +45,7 @@ def write_onnx(
         task: the model's task, which contains the dictionaries.
         output: folder to create.
         quantization: data type of matrix multiplications, float32 or int8.
-        search: how edits are chosen by default.
+        search: search options that commands use by default.
     """
     import_optional("onnxscript", "Export to ONNX", "onnx")
     runtime = import_optional("onnxruntime.quantization", "Export to ONNX", "onnx")
@@ -53,7 +53,7 @@ def write_onnx(
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     if weights > MAX_BYTES:
         raise DataError(
-            f"The weights of the model take {weights / 1e9:.1f} GB, but an ONNX file can hold only "
+            f"The model's weights take {weights / 1e9:.1f} GB, but an ONNX file can store at most "
             "2 GB. Export a smaller model."
         )
     reads_words = model.subwords is not None
@@ -115,7 +115,7 @@ def _export_graph(model: Any) -> torch.onnx.ONNXProgram:
 
 
 def _example(model: Any) -> tuple[Tensor, ...]:
-    """Return example sentences as graph inputs in which each axis has a different size."""
+    """Return example inputs for the graph. Each of their axes has a different size."""
     pad, eos, unknown = (model.special[name] for name in ("pad", "eos", "unk"))
     rows = [[0, *[unknown] * count, eos, *[pad] * (6 - count)] for count in (6, 2, 1)]
     tokens = torch.tensor(rows)
@@ -136,10 +136,10 @@ def quiet(level: int) -> Iterator[None]:
 
 
 class TaggerGraph(nn.Module):
-    """An edit tagger whose inputs and outputs are tensors, without branches on their values."""
+    """An edit tagger for export, with tensors as inputs and outputs and static control flow."""
 
     def __init__(self, model: Any) -> None:
-        """Wrap an edit tagger that is prepared for inference."""
+        """Wrap an edit tagger, which must be prepared for inference."""
         super().__init__()
         self.model = model
 
@@ -149,9 +149,9 @@ class TaggerGraph(nn.Module):
         """Return the fields of `TopEdits`, and the probabilities of all edits [positions, labels].
 
         Args:
-            ids: [batch, time], the encoder input, padded on the right.
-            first: [batch, words], as in `SubwordBatch`, or None for models that read tokens.
-            counts: [batch, words], as in `SubwordBatch`, or None for models that read tokens.
+            ids: encoder input [batch, time], padded on the right.
+            first: field of `SubwordBatch` [batch, words], or None for models that read tokens.
+            counts: field of `SubwordBatch` [batch, words], or None for models that read tokens.
         """
         model, scores = self.model, self.model.scores
         embeddings = model.encoder.tokens.weight

@@ -1,4 +1,4 @@
-"""Run edit taggers with PyTorch."""
+"""Inference of edit taggers with PyTorch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from fairseq_ssl.text.spans import Ids, Spans
 class TorchEngine(TaggerEngine):
     """An engine that scores edits with fairseq models.
 
-    The error probability is the output of the detection head or, without this head, 1 minus the
-    probability of keep.
+    The error probability is the output of the error detection head. Without this head, it is 1
+    minus the probability of keep.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class TorchEngine(TaggerEngine):
 
     @torch.no_grad()
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores at the used positions of the windows."""
+        """Return the edit scores at the used positions of the windows."""
         return top_edits(*self.probabilities(batch.text, batch.used_positions))
 
     def probabilities(self, text: Spans, positions: Ids | None = None) -> list[Tensor]:
@@ -51,7 +51,7 @@ class TorchEngine(TaggerEngine):
 
         Args:
             text: sentences, each with <s>.
-            positions: indices of the positions to return (default: all).
+            positions: indices of the positions to score (default: all positions).
         """
         tokens = torch.from_numpy(pad_sentences(text, self.dictionary)).to(self.device)
         lengths = torch.from_numpy(text.lengths + 1).to(self.device)

@@ -1,8 +1,8 @@
-"""Metrics with the interface of sacreBLEU's metrics.
+"""Metrics with the same interface as sacreBLEU's metrics.
 
-A metric is created with its references or gold edits, and has the methods `corpus_score`,
-`sentence_score` and `get_signature`. Scores are in percent. `paired_bootstrap` compares two
-systems, and `score_systems` scores the outputs of several systems and seeds.
+A metric is created with references or gold edits. Its methods are `corpus_score`, `sentence_score`
+and `get_signature`. Scores are in percent. `paired_bootstrap` compares two systems, and
+`score_systems` scores the outputs of several systems and seeds.
 
 >>> from fairseq_ssl.metrics import Gleu
 >>> metric = Gleu(references=[["a b c d x y"]], sources=["a b c d e f"])

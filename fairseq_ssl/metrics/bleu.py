@@ -1,4 +1,4 @@
-"""BLEU and chrF of sacreBLEU: metrics and sufficient statistics."""
+"""BLEU and chrF with sacreBLEU: metrics and sufficient statistics."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
         )
     try:
         return metrics.BLEU(tokenize=tokenizer, force=True)
-    except (ImportError, RuntimeError, OSError) as error:  # MeCab missing, or a failed download
+    except (ImportError, RuntimeError, OSError) as error:  # MeCab is missing, or a download failed
         reason = " ".join(str(error).split())
         raise UsageError(f"sacreBLEU's tokenizer {tokenizer} cannot be created: {reason}") from None
 
 
 def bleu_words(tokenizer: str) -> LineRewriter:
-    """Return a function that tokenizes a line like sacreBLEU; ``none`` leaves lines unchanged."""
+    """Return a function that tokenizes a line as in sacreBLEU. ``none`` does not change lines."""
     if tokenizer == "none":
         return str
     tokenize = bleu_metric(tokenizer).tokenizer
@@ -42,16 +42,17 @@ def bleu_words(tokenizer: str) -> LineRewriter:
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
-"""Metrics for which re-ranking can tune weights, from sums of sentence statistics."""
+"""Names of the metrics that re-ranking can maximize, from summed sentence statistics."""
 SentenceSums = NDArray[np.int64]
 ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 
 
 class SumMetric(ABC):
-    """A corpus metric of sacreBLEU that is a function of the sums of sentence counts.
+    """Corpus metric of sacreBLEU that is a function of summed sentence counts.
 
-    `pickle` and `copy` store the option of the class, because sacreBLEU's metric cannot be pickled.
+    `pickle` and `copy` store the constructor's argument, because sacreBLEU's metric cannot be
+    pickled.
     """
 
     def __init__(self, metric: Any, option: str | int) -> None:
@@ -61,16 +62,16 @@ class SumMetric(ABC):
         return type(self), (self._option,)
 
     def signature(self) -> str:
-        """Return sacreBLEU's signature of the metric."""
+        """Return sacreBLEU's signature for the metric."""
         if not hasattr(self._metric, "num_refs"):  # nothing has been scored
             self._metric.num_refs = 1
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
-        """Yield the counts of the candidates of each sentence, [candidates][counts].
+        """Yield the counts of each sentence's candidates, [candidates][counts].
 
         Args:
-            lists: candidates of each sentence
+            lists: candidates for each sentence
             references: one list of references per annotator
         """
         metric = self._metric
@@ -81,12 +82,12 @@ class SumMetric(ABC):
             ]
 
     def exact(self, sums: SentenceSums) -> float:
-        """Compute the corpus score of sums of counts [counts] with sacreBLEU."""
+        """Compute the corpus score with sacreBLEU from summed counts [counts]."""
         return float(self._metric._compute_score_from_stats(sums.tolist()).score)
 
     @abstractmethod
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Map sums of counts [..., counts] to corpus scores in percent [...]."""
+        """Map summed counts [..., counts] to corpus scores in percent [...]."""
 
     @abstractmethod
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
@@ -96,15 +97,15 @@ class SumMetric(ABC):
 class BleuSums(SumMetric):
     """BLEU with sacreBLEU's default smoothing (exp).
 
-    Counts: hypothesis length, length of the closest reference, correct n-grams for n = 1 to 4, all
-    n-grams for n = 1 to 4.
+    Counts: hypothesis length, length of the closest reference, correct n-grams for n = 1 to 4, and
+    total n-grams for n = 1 to 4.
     """
 
     def __init__(self, tokenizer: str = "13a") -> None:
         super().__init__(bleu_metric(tokenizer), tokenizer)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Map sums of counts [..., counts] to corpus BLEU [...]."""
+        """Map summed counts [..., counts] to corpus BLEU [...]."""
         return _bleu(np.asarray(sums, np.float64), effective_order=False)
 
     def by_sentence(self, counts: SentenceSums) -> ScoreArray:
@@ -132,7 +133,7 @@ def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
 class ChrfSums(SumMetric):
     """chrF2 with character n-grams up to 6 and word n-grams up to `word_order`.
 
-    Counts for each order: n-grams of the hypothesis, of the best reference, and matches.
+    Counts for each order: n-grams of the hypothesis, n-grams of the best reference, and matches.
     """
 
     def __init__(self, word_order: int = 0) -> None:
@@ -141,7 +142,7 @@ class ChrfSums(SumMetric):
         self._weight = float(self._metric.beta**2)
 
     def values(self, sums: ScoreArray | SentenceSums) -> ScoreArray:
-        """Map sums of counts [..., counts] to corpus chrF [...]."""
+        """Map summed counts [..., counts] to corpus chrF [...]."""
         candidate, reference, shared = np.moveaxis(
             np.asarray(sums, np.float64).reshape(*sums.shape[:-1], -1, 3), -1, 0
         )
@@ -160,7 +161,7 @@ class ChrfSums(SumMetric):
 
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
-    """Create a metric of `SUM_METRICS`. `tokenizer` is for BLEU only."""
+    """Create the metric with a name in `SUM_METRICS`. `tokenizer` is for BLEU only."""
     check_choice("metric", name, SUM_METRICS)
     if name == "bleu":
         return BleuSums(tokenizer)
@@ -168,38 +169,38 @@ def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
 
 
 class SacreBleuMetric(ReferenceMetric):
-    """Base class of metrics that sacreBLEU computes."""
+    """Base class of metrics that are computed with sacreBLEU."""
 
     def __init__(self, sums: SumMetric, references: Sequence[TextSource] | None) -> None:
         super().__init__(references)
         self._sums = sums
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return sacreBLEU's counts of each hypothesis, [sentences, counts]."""
+        """Return sacreBLEU's counts for each hypothesis, [sentences, counts]."""
         self.check_references(hypotheses, label)
         counts = self._sums.counts([[line] for line in hypotheses], self.references)
         return np.array([row for (row,) in counts], np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the corpus score, by the metric's name."""
+        """Return the corpus score, keyed by the metric name."""
         return {self.name: self._sums.exact(rows.sum(0).astype(np.int64))}
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the sentence score, by the metric's name. BLEU uses ``effective_order``."""
+        """Return the sentence score, keyed by the metric name. BLEU uses ``effective_order``."""
         return {self.name: float(self._sums.by_sentence(row.astype(np.int64)))}
 
     def _sacrebleu_parameters(self) -> dict[str, str]:
-        """Return the keys and values of sacreBLEU's signature."""
+        """Return the keys and values in sacreBLEU's signature."""
         pairs = (pair.partition(":") for pair in self._sums.signature().split("|"))
         return {key: value for key, _, value in pairs}
 
 
 class Bleu(SacreBleuMetric):
-    """BLEU of sacreBLEU.
+    """BLEU, computed with sacreBLEU.
 
     Args:
         references: one text per annotator (default: passed to each call)
-        tokenize: tokenizer of sacreBLEU
+        tokenize: name of a sacreBLEU tokenizer
 
     Example:
         >>> print(Bleu().corpus_score(["the cat sat on the mat"], [["the cat sat on a mat"]]))
@@ -224,11 +225,11 @@ class Bleu(SacreBleuMetric):
 
 
 class Chrf(SacreBleuMetric):
-    """chrF2 or chrF2++ of sacreBLEU (Popovic, 2015, 2017).
+    """chrF2 or chrF2++ (Popovic, 2015, 2017), computed with sacreBLEU.
 
     Args:
         references: one text per annotator (default: passed to each call)
-        word_order: max order of word n-grams, 0 for chrF or 2 for chrF++
+        word_order: maximum order of word n-grams, 0 for chrF or 2 for chrF++
 
     Example:
         >>> print(Chrf(word_order=2).corpus_score(["the cat sat"], [["the cat sat"]]))
@@ -242,7 +243,7 @@ class Chrf(SacreBleuMetric):
         self.name = f"chrF2{'+' * word_order}"
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: references, and the parameters of sacreBLEU."""
+        """Return the signature's parameters: references and sacreBLEU's parameters."""
         parameters = self._sacrebleu_parameters()
         version = parameters.pop("version")
         parameters.pop("nrefs", None)

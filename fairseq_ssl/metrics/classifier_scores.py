@@ -1,4 +1,4 @@
-"""Exact-match accuracy of text, and accuracy, macro F1 and calibration error of classifiers."""
+"""Exact-match accuracy for text, and accuracy, macro F1 and calibration error for classifiers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.labeled_text import read_labeled_text
 
 BINS = 15
-"""Number of equal-width bins of the confidence, for the calibration error."""
+"""Number of equal-width confidence bins, for the calibration error."""
 
 
 class Accuracy(ReferenceMetric):
@@ -42,20 +42,20 @@ class Accuracy(ReferenceMetric):
     name = "accuracy"
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return (1 if correct else 0, 1) for each hypothesis, [sentences, 2]."""
+        """Return 1 or 0 (correct or not) and 1 (to count) for each hypothesis, [sentences, 2]."""
         self.check_references(hypotheses, label)
         columns = zip(*map(_without_line_ends, self.references), strict=True)
         pairs = zip(_without_line_ends(hypotheses), columns, strict=True)
         return np.array([[float(line in references), 1.0] for line, references in pairs])
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the accuracy of a corpus in percent, by the metric's name."""
+        """Return the corpus accuracy in percent, keyed by the metric name."""
         correct, count = rows.sum(0)
         return {self.name: float(100 * correct / count)}
 
 
 def _without_line_ends(lines: Sequence[str]) -> list[str]:
-    """Return lines without the line ends that `readlines` keeps, as lines of files have none."""
+    """Return lines without line ends, which `readlines` keeps but `read_lines` removes."""
     return [line.rstrip("\r\n") for line in lines]
 
 
@@ -67,9 +67,9 @@ class ClassScores:
     accuracy: float
     macro_f1: float
     calibration_error: float | None
-    """Expected calibration error, None without probabilities."""
+    """Expected calibration error, or None if there are no probabilities."""
     confusion: NDArray[np.int64]
-    """Counts, [gold, predicted]."""
+    """Confusion matrix, number of texts by [gold, predicted] class."""
 
 
 def class_scores(
@@ -96,7 +96,7 @@ def class_scores(
 
 
 def macro_f1(confusion: NDArray[np.int64]) -> float:
-    """Return the mean F1 of all classes that occur in the gold or predicted labels, in percent."""
+    """Return the mean F1, in percent, of the classes that occur in gold or predicted labels."""
     correct = np.diag(confusion).astype(float)
     both = (confusion.sum(0) + confusion.sum(1)).astype(float)
     occurring = both > 0
@@ -122,13 +122,13 @@ class ClassificationReport:
 
     signature: Signature
     classes: list[str]
-    """Sorted labels of the gold file and of all predictions."""
+    """Sorted labels in the gold file and all predictions."""
     systems: dict[str, dict[str, Any]]
-    """Scores over seeds, confusion matrix, and comparison with the baseline, as JSON types."""
+    """Scores over seeds, confusion matrix and baseline comparison of each system, as JSON types."""
 
 
 Predictions = tuple[list[str], "list[float] | None"]
-"""Predicted labels of a file, and their probabilities if all lines have them."""
+"""Predicted labels of a file, and their probabilities if all lines contain them."""
 
 
 def score_predictions(
@@ -140,10 +140,10 @@ def score_predictions(
     """Score predicted labels against gold labels.
 
     Args:
-        gold: file of lines with a label, a tab and a text. Predictions can have other labels
-        systems: prediction files by system, one per seed; each line has a label, and optionally a
-            tab and the probabilities of the classes
-        baseline: system to compare the error rates with, by a paired bootstrap
+        gold: file with a label, a tab and a text on each line; predictions can contain other labels
+        systems: prediction files by system, one per seed; each line contains a label, and
+            optionally a tab and the probabilities of the classes
+        baseline: system whose error rate the others are compared with, in a paired bootstrap
         samples: number of bootstrap samples
     """
     names = [example.label for example in read_labeled_text(gold)]
@@ -203,8 +203,8 @@ def _read_predictions(path: Path, lines: int) -> Predictions:
             confidence.append(_probability(probabilities[label], f"{path}:{number}"))
     if len(labels) != lines:
         raise DataError(
-            f"{path} has {len(labels)} lines, but the gold file has {lines}. Both must have the "
-            "same number of lines."
+            f"{path} has {len(labels)} lines but the gold file has {lines}. Both files must have "
+            "the same number of lines."
         )
     return labels, confidence if len(confidence) == lines else None
 

@@ -1,8 +1,8 @@
-"""Edits and their types by ERRANT (Bryant et al., 2017).
+"""Extraction of edits and their types with ERRANT (Bryant et al., 2017).
 
 A spaCy pipeline tags and parses the sentences. The package errant merges and classifies their
-differences. Sentences are aligned here, because errant reads a spaCy token for each cell of the
-alignment table.
+differences. Sentences are aligned in this module, because errant's alignment is slow: it reads a
+spaCy token for each cell of the alignment table.
 """
 
 from __future__ import annotations
@@ -32,45 +32,46 @@ from fairseq_ssl.text.m2 import SPACY_MODEL, M2Edit, M2Sentence, check_m2
 
 log = logging.getLogger(__name__)
 
-PURPOSE = "Extracting edits by ERRANT"
+PURPOSE = "Extracting edits with ERRANT"
 UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Treebank"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
-"""Costs of a substitution by another lemma, and by another part of speech: between two open classes
-and otherwise."""
+"""Substitution costs for different lemmas, for different open-class parts of speech, and for other
+different parts of speech."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
-"""Packages for spaCy pipelines that need torch."""
+"""Packages for spaCy pipelines that require torch."""
 
 NEEDED = {"TAG": "tagger", "POS": "attribute_ruler", "DEP": "parser", "LEMMA": "lemmatizer"}
-"""Attributes of tokens that ERRANT reads, and a component that sets each of them."""
+"""Token attributes that ERRANT reads, with a pipeline component that sets each attribute."""
 FACTORIES = {
     *("tok2vec", "tagger", "morphologizer", "parser", "senter", "sentencizer"),
     *("attribute_ruler", "lemmatizer", "trainable_lemmatizer"),
 }
-"""Factories of components that set these attributes or sentences."""
+"""Factories of components that set these attributes or sentence boundaries."""
 SAFE_NAME = re.compile(r"[\w-]+|@architectures = spacy(-legacy)?\.(?!Torch)\w+\.v\d+")
-"""Names of components, which are also folders, and functions in the settings of a pipeline."""
+"""Pattern of allowed component names (also folder names) and functions in pipeline settings."""
 
 READ = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
-"""Attributes of tokens that cached rules may read."""
+"""Token attributes that cached rules may read."""
 ANNOTATED = ["TAG", "DEP", "POS", "MORPH", "LEMMA"]
-"""Attributes of tokens that cached rules may set."""
+"""Token attributes that cached rules may set."""
 
 AlignmentStep = tuple[str, int, int, int, int]
 """Operation, start and end in the source, then start and end in the corrected sentence.
 
-M is a match, S a substitution, D a deletion, I an insertion, and T2 a transposition of two tokens.
+Operations are M (match), S (substitution), D (deletion), I (insertion) and T2 (transposition of two
+tokens).
 """
 AnnotatedPair = tuple[str, Sequence[str], int]
-"""Source, its corrected sentences, and the line number of the source for error messages."""
+"""Source, corrected sentences, and the line number of the source for error messages."""
 
 
 class Annotator:
-    """Extractor of the edits between two sentences.
+    """Extracts the edits between two sentences.
 
     Args:
         model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
-            speech, edits have no types, and some are merged differently. Of a folder, only the
+            speech, edits have no types, and some are merged differently. From a folder, only the
             components in `FACTORIES` are loaded.
     """
 
@@ -83,19 +84,19 @@ class Annotator:
             self._nlp.add_pipe("sentencizer")
         self._rules = _CachedRules(self._nlp) if _can_cache_rules(self._nlp) else None
         threads = import_optional("threadpoolctl", PURPOSE, "gec").ThreadpoolController()
-        # The matrices are so small that more threads of numpy mostly wait for each other.
+        # The matrices are so small that several NumPy threads mostly wait for each other.
         self._one_thread = partial(threads.limit, limits=1, user_api="blas")
         self._new_document: Any = spacy.tokens.Doc
         self._errant: Any = errant.load("en", self._nlp)
 
     def edits(self, source: str, corrected: str) -> list[M2Edit]:
-        """Return the edits from `source` to `corrected`, in the order of the source."""
+        """Return the edits from `source` to `corrected`, in source order."""
         return self.sentences([(source, [corrected], 0)])[0].annotators[0]
 
     def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
         """Return an M2 sentence per source, with one annotator per corrected sentence.
 
-        The pipeline parses each sentence once, all as one batch, without unchanged sources.
+        All sentences are parsed as one batch, each of them once. Unchanged sources are not parsed.
         """
         words = [(source.split(), [text.split() for text in texts]) for source, texts, _ in pairs]
         changed = {
@@ -134,9 +135,9 @@ class Annotator:
 
 
 class _CachedRules:
-    """Replacement of the attribute ruler and the lemmatizer that caches the results of each token.
+    """Replacement for the attribute ruler and the lemmatizer that caches the results per token.
 
-    Both read one token at a time, except in patterns of several tokens, which are not cached.
+    Both read one token at a time. Documents that match a pattern of several tokens are not cached.
     """
 
     def __init__(self, nlp: Any) -> None:
@@ -148,11 +149,11 @@ class _CachedRules:
             (self._single if _is_single(rule) else self._longer).add(**rule)
         self._new_document = partial(import_optional("spacy.tokens", PURPOSE).Doc, nlp.vocab)
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """Attributes of a token after both components, by the attributes before."""
+        """Attributes of a token after both components, by its attributes before them."""
 
     def annotate(self, document: Any) -> Any:
-        """Return a document with the annotations of both components."""
-        # spaCy warns of a matcher without patterns.
+        """Return a document with the annotations from both components."""
+        # spaCy warns about a matcher without patterns.
         if not len(document) or (len(self._longer.matcher) and self._longer.match(document)):
             return self._lemmatizer(self._ruler(document))
         before = _attributes(document)
@@ -178,24 +179,24 @@ def _can_cache_rules(nlp: Any) -> bool:
 
 
 def _is_single(rule: Mapping[str, Any]) -> bool:
-    """Return True if all patterns of a rule match one token."""
+    """Return True if all patterns in a rule match single tokens."""
     patterns = rule["patterns"]
     return all(len(tokens) == 1 and "OP" not in map(str.upper, tokens[0]) for tokens in patterns)
 
 
 def _attributes(document: Any) -> list[tuple[int, ...]]:
-    """Return the ids of each token, its form first."""
+    """Return the attribute ids of each token, starting with its form."""
     return list(map(tuple, document.to_array(["ORTH", *ANNOTATED]).tolist()))
 
 
 def _annotated(document: Any, tokens: Sequence[Sequence[int]]) -> Any:
-    """Return a document with the ids of its tokens replaced."""
+    """Return a document with the attribute ids of its tokens replaced."""
     return document.from_array(ANNOTATED, np.array(tokens, dtype=np.uint64))
 
 
 @dataclass(frozen=True)
 class _Alignment:
-    """Alignment with the attributes that errant's merging rules read."""
+    """An alignment with the attributes that errant's merging rules read."""
 
     orig: Any
     cor: Any
@@ -203,11 +204,11 @@ class _Alignment:
 
 
 def align_documents(before: Any, after: Any) -> list[AlignmentStep]:
-    """Return the cheapest alignment of two parsed spaCy documents, as errant's `Alignment` does."""
+    """Return the cheapest alignment of two parsed spaCy documents, as in errant's `Alignment`."""
     attributes = ["ORTH", "LOWER", "LEMMA", "POS"]
     rows, columns = before.to_array(attributes), after.to_array(attributes)
     length, width = len(rows), len(columns)
-    # A match never costs more than another step, so the alignment ends with the common suffix.
+    # No step is cheaper than a match, so the alignment ends with the common suffix.
     shared = min(length, width)
     differs = rows[length - shared :, 0] != columns[width - shared :, 0]
     suffix = int(differs[::-1].argmax()) if differs.any() else shared
@@ -224,7 +225,7 @@ def align_documents(before: Any, after: Any) -> list[AlignmentStep]:
 def _substitution_costs(
     before: Any, after: Any, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
 ) -> NDArray[np.float64]:
-    """Return the cost of each pair of tokens, 0 if they only differ in case, [rows, columns]."""
+    """Return the cost of each token pair, 0 if the tokens differ only in case, [rows, columns]."""
     process, distance = (
         import_optional(f"rapidfuzz.{name}", PURPOSE, "gec") for name in ("process", "distance")
     )
@@ -248,15 +249,15 @@ def _substitution_costs(
 def _fill_table(
     same: list[list[bool]], costs: list[list[float]], before: list[int], after: list[int]
 ) -> list[list[str]]:
-    """Return the operation of each cell of a Damerau-Levenshtein table.
+    """Return the operation in each cell of a Damerau-Levenshtein table.
 
     Ties are broken as in errant: transposition, substitution, insertion, deletion.
 
     Args:
         same: True for equal tokens, [source, corrected]
-        costs: costs of substitutions, [source, corrected]
-        before: ids of the lower-case tokens of the source
-        after: ids of the lower-case tokens of the corrected sentence
+        costs: substitution costs, [source, corrected]
+        before: ids of the lowercased source tokens
+        after: ids of the lowercased tokens of the corrected sentence
     """
     total = [[float(at) for at in range(len(after) + 1)]]
     table = [["O", *["I"] * len(after)]]
@@ -276,7 +277,7 @@ def _fill_table(
                 best, operation = here[column] + 1, "I"
             if above[column + 1] + 1 < best:
                 best, operation = above[column + 1] + 1, "D"
-            # Few cells pass these tests, which saves calls.
+            # These tests save calls, because few cells pass them.
             if (
                 word in shared
                 and can_move[column]
@@ -297,9 +298,9 @@ def _fill_table(
 def _transposed(
     total: list[list[float]], before: list[int], after: list[int], row: int, column: int
 ) -> int:
-    """Return the cost of the shortest transposition that ends at a cell, or 0.
+    """Return the cost of the shortest transposition that ends at a cell, or 0 if there is none.
 
-    A transposition contains no match. Its cost is its number of tokens minus 1.
+    A transposition contains no match. Its cost is the number of its tokens minus 1.
     """
     for cost in range(1, min(row, column) + 1):
         top, left = row - cost, column - cost
@@ -326,7 +327,7 @@ def _trace_back(table: list[list[str]]) -> list[AlignmentStep]:
 
 def packages() -> str:
     """Return the versions of errant and spaCy, for a signature."""
-    from importlib.metadata import version  # takes longer to import than the whole module
+    from importlib.metadata import version  # importing it takes longer than this module
 
     return f"errant-{version('errant')},spacy-{version('spacy')}"
 
@@ -335,13 +336,13 @@ def packages() -> str:
 def _unneeded_torch_hidden() -> Iterator[None]:
     """Hide torch from spaCy's first import, unless a package for pipelines with torch is installed.
 
-    spaCy imports torch whenever it is installed, which takes longer than loading a pipeline, and a
-    process with torch cannot fork workers that share the pipeline.
+    spaCy imports torch if it is installed. This takes longer than loading a pipeline, and a process
+    that has imported torch cannot fork workers that share the pipeline.
     """
     if {"torch", "thinc"} & sys.modules.keys() or any(map(find_spec, TORCH_PIPELINES)):
         yield
         return
-    sys.modules["torch"] = None  # type: ignore[assignment]  # as Python marks a missing module
+    sys.modules["torch"] = None  # type: ignore[assignment]  # how Python marks a missing module
     try:
         yield
     finally:
@@ -360,12 +361,12 @@ def _pipeline(spacy: Any, model: str) -> Any:
     if not is_package and not Path(model).exists():
         raise MissingPackageError(
             model,
-            "Classifying errors by ERRANT",
+            "Classifying errors with ERRANT",
             f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to the folder of a "
             "pipeline. Edits without types need no pipeline.",
         )
     with library_errors(f"{model} is not a readable spaCy pipeline"):
-        # numpy's matrix products are faster than those of blis.
+        # NumPy's matrix products are faster than BLIS.
         with thinc.use_ops("numpy", use_blis=False) if is_cpu else nullcontext():
             load = partial(spacy.load, disable=["ner"]) if is_package else _load_folder
             pipeline = load(model)
@@ -380,11 +381,11 @@ def _pipeline(spacy: Any, model: str) -> Any:
 
 
 def _load_folder(folder: str) -> Any:
-    """Load the components of a folder that annotate what ERRANT reads.
+    """Load the components in a folder that set the attributes that ERRANT reads.
 
     The settings of a pipeline can call any function that an installed package registers, for
-    example to read a file. Only layers of spaCy are called. Other sections of the settings are
-    dropped.
+    example to read a file. Here, only spaCy layers are allowed. Other sections of the settings are
+    ignored.
     """
     util = import_optional("spacy.util", PURPOSE, "gec")
     config = util.load_config(Path(folder) / "config.cfg", interpolate=True)
@@ -397,8 +398,8 @@ def _load_folder(folder: str) -> Any:
     for name in (*components, *_functions(components)):
         if not SAFE_NAME.fullmatch(name):
             raise DataError(
-                f"{folder} was rejected: its config.cfg has {name[:80]!r}. Expected only layers "
-                "of spaCy. Install the pipeline as a package if you trust it."
+                f"{folder} was rejected: its config.cfg contains {name[:80]!r}. Expected only "
+                "spaCy layers. Install the pipeline as a package if you trust it."
             )
     settings = {"lang": config["nlp"]["lang"], "pipeline": list(components)}
     config = {"nlp": settings, "components": components}
@@ -418,12 +419,12 @@ def _functions(settings: Any) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def load_annotator(model: str | None) -> Annotator:
-    """Return the annotator of a spaCy pipeline. The last annotator of the process is cached."""
+    """Return the annotator for a spaCy pipeline. Each process caches the last annotator."""
     return Annotator(model)
 
 
 def annotate_block(model: str | None, block: Sequence[AnnotatedPair]) -> list[M2Sentence]:
-    """Return the M2 sentences of a block of pairs. Each process loads the pipeline once."""
+    """Return the M2 sentences for a block of pairs. Each process loads the pipeline once."""
     return load_annotator(model).sentences(block)
 
 
@@ -434,15 +435,15 @@ def annotate_texts(
     jobs: int = 1,
     progress: ProgressFactory = silent_progress,
 ) -> Iterator[M2Sentence]:
-    """Yield the M2 sentences of a text, with the edits from the source to each reference.
+    """Yield the M2 sentences for a text, with the edits from the source to each reference.
 
-    Empty lines of the source are dropped, as in ``errant_parallel``.
+    Empty source lines are dropped, as in ``errant_parallel``.
 
     Args:
         source: tokenized text, one sentence per line
         references: one corrected text per annotator
-        model: name or folder of a spaCy pipeline; None: a blank pipeline, for edits without types
-        jobs: number of processes, 1 or more; does not change the result
+        model: name or folder of a spaCy pipeline, or None to extract edits without types
+        jobs: number of processes, 1 or more, which does not change the result
         progress: called with the number of sentences done
     """
     load_annotator(model)
@@ -464,4 +465,4 @@ def annotate_texts(
             yield sentence
         advance(len(sentences))
     if empty:
-        log.warning("%s: dropped %d empty lines, as errant_parallel does", source, empty)
+        log.warning("%s: dropped %d empty lines, as in errant_parallel", source, empty)

@@ -1,6 +1,6 @@
 """ERRANT (Bryant et al., 2017): F score of automatically extracted and classified edits.
 
-Counts are the same as those of ``errant_compare`` for span-based correction.
+Counts are the same as in ``errant_compare`` for span-based correction.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ from fairseq_ssl.text.m2 import (
 )
 
 UNKNOWN_TYPE = "UNK"
-"""Type of an error that an annotator marked but did not correct."""
+"""Type of errors that an annotator marked but did not correct."""
 
 TypeTotals = tuple[int, int, int]
-"""Numbers of edits: true positives, false positives, false negatives."""
+"""Edit counts: true positives, false positives, false negatives."""
 
 
 @dataclass(frozen=True)
 class TypedCounts:
-    """Counts of edits of a sentence or of a corpus, by error type."""
+    """Edit counts for a sentence or a corpus, by error type."""
 
     correct: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     missing: Counter[str] = field(default_factory=Counter)
 
     def totals(self) -> TypeTotals:
-        """Return the numbers of correct, wrong and missing edits over all types."""
+        """Return the numbers of correct, wrong and missing edits, summed over all types."""
         return self.correct.total(), self.wrong.total(), self.missing.total()
 
 
@@ -86,9 +86,9 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Return the counts of each sentence with the annotator that maximizes F so far.
+    """Return the counts of each sentence for the annotator that maximizes F.
 
-    F is computed over all sentences up to this sentence.
+    F is computed over all sentences up to and including this sentence.
 
     As in errant, F is rounded to four digits. Ties are broken by more correct edits, then fewer
     wrong edits, then fewer missing edits, then the order of the annotators.
@@ -108,7 +108,7 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F, 0 to 1, of counts of correct, wrong and missing edits."""
+    """Return precision, recall and F, 0 to 1, from the counts of correct, wrong, missing edits."""
     correct, wrong, missing = counts
     return f_scores(correct, correct + wrong, correct + missing, beta)
 
@@ -118,7 +118,7 @@ TIERS: dict[str, Callable[[str], str]] = {
     "type": main_type,
     "full-type": str,
 }
-"""Functions from a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
+"""Functions that map a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
 
 
 def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, TypeTotals]:
@@ -126,7 +126,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
 
     Args:
         counts: counts of each sentence
-        tier: a name of `TIERS`
+        tier: a name in `TIERS`
 
     Returns:
         Counts by category, in order of decreasing count in the gold edits.
@@ -142,7 +142,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
 
 
 def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
-    """Return the types of edits by span and correction, without edits of the type UNK."""
+    """Return edit types by span and correction, without edits of the type UNK."""
     types: dict[tuple[int, int, str], list[str]] = {}
     for edit in edits:
         if edit.type != UNKNOWN_TYPE:
@@ -152,16 +152,16 @@ def _by_span(edits: Sequence[M2Edit]) -> dict[tuple[int, int, str], list[str]]:
 
 
 class Errant(EditMetric):
-    """F score of ERRANT for span-based correction, as in ``errant_compare`` (Bryant et al., 2017).
+    """ERRANT F score for span-based correction, as in ``errant_compare`` (Bryant et al., 2017).
 
     Args:
         gold: path of an M2 file, or its sentences
-        model: name or folder of a spaCy pipeline, for the edits of hypotheses
+        model: name or folder of the spaCy pipeline with which edits are extracted
         untyped: use a blank pipeline. Edits have no types, and some are merged differently, so
-            the scores are not comparable with scores of a pipeline.
+            the scores are not comparable with those of a trained pipeline.
         beta: weight of recall relative to precision, above 0
         jobs: number of processes, 1 or more
-        progress: called with the number of sentences done
+        progress: called with the number of processed sentences
 
     Example:
         >>> metric = Errant.from_references(["a cat sit ."], [["a cat sits ."]], untyped=True)
@@ -188,12 +188,12 @@ class Errant(EditMetric):
     def from_references(
         cls, sources: TextSource, references: Sequence[TextSource], **options: Any
     ) -> Errant:
-        """Create the metric with gold edits that are extracted from references.
+        """Create the metric with gold edits extracted from references.
 
         Args:
             sources: uncorrected text
             references: one corrected text per annotator
-            options: arguments of the constructor
+            options: other constructor arguments
         """
         metric = cls([], **options)
         if not references:
@@ -222,7 +222,7 @@ class Errant(EditMetric):
     def typed_counts_of_systems(
         self, systems: Mapping[str, Sequence[str]]
     ) -> dict[str, list[TypedCounts]]:
-        """Return the edit counts of the hypotheses of several systems, by the systems' labels.
+        """Return the edit counts for the hypotheses of several systems, by system label.
 
         Sentences that occur in several systems, such as the sources, are parsed once.
         """
@@ -240,20 +240,20 @@ class Errant(EditMetric):
         }
 
     def typed_counts_of_file(self, path: str | Path) -> list[TypedCounts]:
-        """Return the edit counts of each sentence by error type, for the edits of an M2 file.
+        """Return the edit counts by error type for each sentence of an M2 file.
 
-        The file must have the gold sources, and the edits of one system.
+        The file must contain the gold sources and the edits of one system.
         """
         sentences = list(read_m2(path))
         check_lengths(self._label, len(self.gold), path, len(sentences))
         for sentence, gold in zip(sentences, self.gold, strict=True):
             if sentence.words != gold.words or len(sentence.annotators) > 1:
                 raise DataError(
-                    f"{path}:{sentence.line} has a different sentence than {self._label}, or "
-                    "several annotators. Expected the same sources, and the edits of one system."
+                    f"{path}:{sentence.line} differs from the source in {self._label}, or has "
+                    "several annotators. Expected the same sources and the edits of one system."
                 )
         if not sentences:
-            raise DataError(f"{path} has no sentences. Expected those of {self._label}.")
+            raise DataError(f"{path} is empty. Expected the sentences of {self._label}.")
         edits = [next(iter(sentence.annotators.values())) for sentence in sentences]
         return self._compare(edits, self.gold)
 
@@ -262,7 +262,7 @@ class Errant(EditMetric):
         return self._named(errant_scores(rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: beta, annotators, and the source of the edits."""
+        """Return the signature's parameters: beta, annotators, and how edits are extracted."""
         parameters = super().parameters()
         if not self._is_extracting:
             return {**parameters, "edits": "from m2"}
@@ -272,7 +272,7 @@ class Errant(EditMetric):
     def _compare(
         self, edits: Sequence[Sequence[M2Edit]], gold: Sequence[M2Sentence]
     ) -> list[TypedCounts]:
-        """Return the counts of each sentence, compared with the best annotator's edits."""
+        """Return the counts of each sentence, in comparison with the best annotator's edits."""
         choices = [
             [compare_edits(ours, theirs) for theirs in sentence.annotators.values()]
             for ours, sentence in zip(edits, gold, strict=True)
@@ -287,5 +287,5 @@ class Errant(EditMetric):
 
 
 def edit_statistics(counts: Iterable[TypedCounts]) -> SentenceStatistics:
-    """Return the correct, wrong and missing edits over all types as an array, [sentences, 3]."""
+    """Return the numbers of correct, wrong and missing edits over all types, [sentences, 3]."""
     return np.array([sentence.totals() for sentence in counts], dtype=np.float64)

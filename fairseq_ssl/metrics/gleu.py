@@ -1,4 +1,4 @@
-"""GLEU for grammatical error correction (Napoles et al., 2015), in the 2016 version."""
+"""GLEU for grammatical error correction (Napoles et al., 2015), 2016 version."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from fairseq_ssl.metrics.metric import (
 )
 
 Grams = list[Counter[tuple[str, ...]]]
-"""Counts of the n-grams of a sentence, for n = 1 to 4."""
+"""Counts of the n-grams in a sentence, for n = 1 to 4."""
 GleuCounts = NDArray[np.float64]
-"""Hypothesis length, reference length, then correct and total n-grams for each n from 1 to 4."""
+"""Hypothesis length and reference length, then correct and total n-grams for each n from 1 to 4."""
 
 MAX_N = 4
 SAMPLES = 500
-"""Number of rounds with several references."""
+"""Number of sampling rounds if there are several references."""
 OF_SINGLE = "mean of single references"
-"""Name of the value that comparisons use, since rounds cannot be computed from sums."""
+"""Name of the value in comparisons, because rounds cannot be computed from summed counts."""
 
 
 class Gleu(ReferenceMetric):
-    """GLEU for grammatical error correction (Napoles et al., 2015), in the 2016 version.
+    """GLEU for grammatical error correction (Napoles et al., 2015), 2016 version.
 
     GLEU is BLEU with a penalty: an n-gram that is in the hypothesis and in the source, but not in
-    the reference, cancels one correct n-gram. Text has to be tokenized. With several references,
-    each of 500 rounds draws one reference per sentence, with the seeds of the authors' script, and
-    the score is the mean over the rounds.
+    the reference, cancels one correct n-gram. Text must be tokenized. If there are several
+    references, each of 500 rounds draws one reference per sentence, with the same seeds as the
+    authors' script. The score is the mean over the rounds.
 
     Args:
         references: one text per annotator (default: passed to each call)
@@ -74,12 +74,12 @@ class Gleu(ReferenceMetric):
         references: Sequence[TextSource] | None = None,
         sources: TextSource | None = None,
     ) -> MetricScore:
-        """Compute GLEU of a corpus.
+        """Compute the GLEU of a corpus.
 
         Args:
             hypotheses: corrected sentences
-            references: one text per annotator (default: references of the metric)
-            sources: uncorrected text (default: sources of the metric)
+            references: one text per annotator (default: the metric's references)
+            sources: uncorrected text (default: the metric's sources)
         """
         metric = copy(self)
         if sources is not None:
@@ -91,17 +91,17 @@ class Gleu(ReferenceMetric):
     def sentence_score(
         self, hypothesis: str, references: Sequence[str], source: str = ""
     ) -> MetricScore:
-        """Compute GLEU of one sentence, the mean over one or more references.
+        """Compute the GLEU of one sentence. It is the mean over the references.
 
-        As in the authors' script, counts of 0 are replaced by 1. A sentence without 4-grams can
-        therefore have 100, and a sentence without correct n-grams is above 0.
+        As in the authors' script, counts of 0 are replaced with 1. A sentence without 4-grams can
+        therefore score 100, and a sentence without correct n-grams scores above 0.
         """
         check_reference_list(references)
         metric = Gleu([[reference] for reference in references], [source])
         return metric._score_sentence(hypothesis)
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the counts of each hypothesis for all annotators, [sentences, annotators * 10]."""
+        """Return each hypothesis's counts for all annotators, [sentences, annotators * 10]."""
         self.check_references(hypotheses, label)
         if self.sources is None:
             raise UsageError("GLEU needs the uncorrected text. Set `sources`.")
@@ -110,10 +110,10 @@ class Gleu(ReferenceMetric):
         return counts.reshape(len(hypotheses), -1)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return GLEU of a corpus in percent, by name.
+        """Return the GLEU of a corpus in percent, by name.
 
-        With several references, the standard deviation of GLEU over the rounds and the mean GLEU
-        over single references are included.
+        If there are several references, the result includes the standard deviation of GLEU over
+        the rounds, and the mean GLEU over single references.
         """
         counts = rows.reshape(len(rows), len(self.references), -1)
         alone = [gleu_of(counts[:, annotator].sum(0)) for annotator in range(counts.shape[1])]
@@ -132,11 +132,11 @@ class Gleu(ReferenceMetric):
 
     @property
     def compared(self) -> str:
-        """The name of the value of `total_score`, whose differences comparisons show."""
+        """Name of the value that `total_score` returns, which is used in comparisons."""
         return self.name if len(self.references) == 1 else OF_SINGLE
 
     def total_score(self, totals: SentenceStatistics) -> float:
-        """Return the mean GLEU over single references from summed counts, [annotators * 10].
+        """Compute the mean GLEU over single references from summed counts, [annotators * 10].
 
         The rounds of `values` cannot be computed from sums.
         """
@@ -144,11 +144,11 @@ class Gleu(ReferenceMetric):
         return float(np.mean([gleu_of(annotator) for annotator in counts]))
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return GLEU of one sentence, the mean over references. Counts of 0 become 1."""
+        """Return the GLEU of one sentence, the mean over references. Counts of 0 become 1."""
         return {self.name: self.total_score(np.where(row == 0, 1, row))}
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: references, and rounds if there are several."""
+        """Return the signature's parameters: references, and rounds for several references."""
         samples = {"samples": SAMPLES} if self._scored_references > 1 else {}
         return {**super().parameters(), **samples}
 
@@ -160,7 +160,7 @@ class Gleu(ReferenceMetric):
 def gleu_counts(
     hypotheses: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]
 ) -> GleuCounts:
-    """Return the counts of each sentence and annotator, [sentences, annotators, 10]."""
+    """Return the counts for each sentence and annotator, [sentences, annotators, 10]."""
     counts = np.zeros((len(hypotheses), len(references), 2 + 2 * MAX_N))
     for number, (hypothesis, source) in enumerate(zip(hypotheses, sources, strict=True)):
         ours, before = _grams(hypothesis), _grams(source)
@@ -184,7 +184,7 @@ def _grams(line: str) -> Grams:
 
 
 def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
-    """Return the 10 `GleuCounts` of one sentence and one reference."""
+    """Return the 10 `GleuCounts` for a sentence and a reference."""
     length = output[0].total()
     counts = [length, reference[0].total()]
     for n, (grams, before, gold) in enumerate(zip(output, source, reference, strict=True)):
@@ -195,7 +195,7 @@ def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
 
 
 def gleu_of(counts: GleuCounts) -> float:
-    """Return GLEU in percent from summed counts [10]."""
+    """Compute GLEU in percent from summed counts [10]."""
     if not counts.all():
         return 0.0
     length, reference_length = counts[:2]

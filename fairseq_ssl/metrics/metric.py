@@ -1,4 +1,4 @@
-"""Base classes of metrics, scores over seeds, and the paired bootstrap."""
+"""Base classes for metrics, scores over seeds, and the paired bootstrap."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SeedRange:
     """Scores of a system over random seeds."""
 
     values: Sequence[float]
-    """One score or more."""
+    """One or more scores."""
 
     @property
     def mean(self) -> float:
@@ -35,7 +35,7 @@ class SeedRange:
 
     @property
     def std(self) -> float:
-        """Sample standard deviation over the seeds, 0 for a single seed."""
+        """Sample standard deviation over the seeds. It is 0 for a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     def format(self, digits: int = 2) -> str:
@@ -44,7 +44,7 @@ class SeedRange:
         return f"{mean} ± {self.std:.{digits}f}" if len(self.values) > 1 else mean
 
     def __str__(self) -> str:
-        """Return the mean and the standard deviation with two digits."""
+        """Return the mean and the standard deviation with two decimals."""
         return self.format()
 
 
@@ -54,9 +54,9 @@ def cell(values: Sequence[float], digits: int = 2) -> str:
 
 
 SentenceStatistics = NDArray[np.float64]
-"""Sufficient statistics, [sentences, numbers]: their sums determine the corpus score."""
+"""Sufficient statistics, [sentences, numbers]. The column sums determine the corpus score."""
 CorpusScore = Callable[[SentenceStatistics], float]
-"""Function from summed statistics [numbers] to the corpus score."""
+"""Function that maps summed statistics [numbers] to the corpus score."""
 
 SAMPLES = 1000
 SEED = 12345
@@ -64,7 +64,7 @@ SEED = 12345
 
 @dataclass(frozen=True)
 class BootstrapResult:
-    """Difference of a system from a baseline, with a 95% confidence interval and a p-value.
+    """Difference between a system and a baseline, with a 95% confidence interval and a p-value.
 
     Example:
         >>> print(BootstrapResult(1.5, 0.25, 2.75, 0.021))
@@ -99,7 +99,7 @@ def bootstrap_statistics(
     Args:
         system: statistics of the system, one array per seed
         baseline: statistics of the baseline, one array per seed
-        score: function from summed statistics to the corpus score
+        score: function that maps summed statistics to the corpus score
         samples: number of bootstrap samples, 1 or more
         seed: random seed of the samples, 0 or more
     """
@@ -132,9 +132,9 @@ TextSource = Path | Sequence[str]
 """Path of a text file, or a list of lines."""
 HYPOTHESES = "the hypotheses"
 MAX_BETA = 1000
-"""Max beta of an F score. The square of a huge beta has no finite product."""
+"""Maximum beta of an F score. The square of a much larger beta would overflow."""
 BLOCK = 50
-"""Number of sentences per task of a worker process."""
+"""Number of sentences in a task for a worker process."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -142,7 +142,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class MetricScore:
-    """Score in percent. Its string has the format of sacreBLEU's scores.
+    """A score in percent. Its string representation has the same format as sacreBLEU's scores.
 
     Example:
         >>> print(MetricScore("F_0.5", {"Precision": 75.0, "Recall": 50.0, "F_0.5": 68.18}))
@@ -156,7 +156,7 @@ class MetricScore:
 
     @property
     def score(self) -> float:
-        """The main value."""
+        """Main value."""
         return self.values[self.name]
 
     def __str__(self) -> str:
@@ -170,8 +170,8 @@ class MetricScore:
 class Metric(ABC):
     """Base class of metrics that are functions of summed sentence statistics.
 
-    The statistics of each sentence are computed once. Scores of subsets and of bootstrap samples
-    only need their sums.
+    The statistics of each sentence are computed once. Scores of subsets and bootstrap samples need
+    only their sums.
     """
 
     method: str
@@ -190,34 +190,34 @@ class Metric(ABC):
 
     @abstractmethod
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return the values of a corpus by name, from statistics [sentences, numbers]."""
+        """Compute the values of a corpus, by name, from statistics [sentences, numbers]."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the metric's signature, by name."""
+        """Return the signature's parameters, by name."""
 
     def get_signature(self) -> Signature:
-        """Return the signature, in the format of sacreBLEU's signatures."""
+        """Return the signature, in sacreBLEU's format."""
         return Signature(self.method, self.parameters())
 
     @property
     def compared(self) -> str:
-        """The name of the value of `total_score`, whose differences comparisons show."""
+        """Name of the value that `total_score` returns, which is used in comparisons."""
         return self.name
 
     def total_score(self, totals: SentenceStatistics) -> float:
-        """Return the corpus score from summed statistics, [numbers]."""
+        """Compute the corpus score from summed statistics, [numbers]."""
         return self.values(totals[None])[self.name]
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the values of one sentence by name, from its statistics [numbers]."""
+        """Compute the values of one sentence, by name, from its statistics [numbers]."""
         return {self.name: self.total_score(row)}
 
 
 class ReferenceMetric(Metric):
     """Base class of metrics that compare hypotheses with references.
 
-    `statistics` of a subclass first calls `check_references(hypotheses, label)`.
+    In a subclass, `statistics` must first call `check_references(hypotheses, label)`.
 
     Args:
         references: one text per annotator (default: passed to each call)
@@ -237,7 +237,7 @@ class ReferenceMetric(Metric):
 
         Args:
             hypotheses: one sentence per item
-            references: one text per annotator (default: references of the metric)
+            references: one text per annotator (default: the metric's references)
         """
         metric = copy(self)
         if references is not None:
@@ -254,9 +254,9 @@ class ReferenceMetric(Metric):
         return metric._score_sentence(hypothesis)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters by name. Subclasses add theirs to ``references``.
+        """Return the signature's parameters by name. Subclasses add their parameters.
 
-        ``references`` is the number of references of the last corpus score, or of the metric.
+        ``references`` is the number of references for the last corpus score, or in the metric.
         """
         return {"references": self._scored_references}
 
@@ -273,7 +273,7 @@ class ReferenceMetric(Metric):
         ]
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Raise an error if there are no references, or not one per hypothesis."""
+        """Raise an error if references are missing or not parallel to the hypotheses."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `references`.")
         for name, lines in zip(self._labels, self.references, strict=True):
@@ -281,13 +281,13 @@ class ReferenceMetric(Metric):
 
 
 class EditMetric(Metric):
-    """Base class of metrics that compute an F score of edits.
+    """Base class of metrics that compute an F score over edits.
 
     Args:
         gold: path of an M2 file, or its sentences
         beta: weight of recall relative to precision, above 0, up to `MAX_BETA`
         jobs: number of processes, 1 or more
-        progress: called with the number of sentences done
+        progress: called with the number of processed sentences
     """
 
     def __init__(
@@ -309,23 +309,23 @@ class EditMetric(Metric):
         self.gold = list(gold)
 
     def corpus_score(self, hypotheses: Sequence[str]) -> MetricScore:
-        """Score a corpus with one hypothesis per gold sentence."""
+        """Score hypotheses, one for each gold sentence."""
         return MetricScore(self.name, self.values(self.statistics(hypotheses)))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters by name. Subclasses add theirs to these."""
+        """Return the signature's parameters by name. Subclasses add their parameters."""
         annotators = max(len(sentence.annotators) for sentence in self.gold)
         return {"beta": self.beta, "annotators": annotators}
 
     def _named(self, scores: Sequence[float]) -> dict[str, float]:
-        """Return precision, recall and F, 0 to 1, as percentages by name."""
+        """Convert precision, recall and F from fractions to percentages, keyed by name."""
         names = ("Precision", "Recall", self.name)
         return {name: 100 * value for name, value in zip(names, scores, strict=True)}
 
     def _map(
         self, work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item], label: str
     ) -> list[Result]:
-        """Apply `work` to blocks of sentences with several processes. Report progress."""
+        """Apply `work` to blocks of sentences in several processes. Report progress."""
         blocks = [list(items[start : start + BLOCK]) for start in range(0, len(items), BLOCK)]
         advance = self._progress(label, "sentences")
         results: list[Result] = []
@@ -345,7 +345,7 @@ def paired_bootstrap(
     """Compare two systems with paired bootstrap resampling over sentences (Koehn, 2004).
 
     Args:
-        metric: metric with its references or gold edits
+        metric: metric with references or gold edits
         system: hypotheses of the system
         baseline: hypotheses of the baseline
         resamples: number of bootstrap samples, 1 or more
@@ -363,29 +363,29 @@ def paired_bootstrap(
 
 
 def text_lines(text: TextSource, label: str) -> list[str]:
-    """Return the lines of a file or of a list. Raise TypeError unless they are strings.
+    """Return the lines in a file or a list. Raise TypeError unless they are strings.
 
     Args:
-        text: file, or list of lines
+        text: file or list of lines
         label: name of the text in messages
     """
     if isinstance(text, str):
-        raise TypeError("Expected a list of lines or a `Path`, not a string.")
+        raise TypeError(f"A string was passed for {label}. Expected a list of lines or a `Path`.")
     return line_list(read_lines(text) if isinstance(text, Path) else text, label)
 
 
 def check_reference_list(references: Sequence[str]) -> None:
-    """Raise TypeError if the references of one sentence are a string."""
+    """Raise TypeError if the references for a sentence are a single string."""
     if isinstance(references, str):
-        raise TypeError("Expected a list of references, not a string.")
+        raise TypeError("`references` is a string. Expected a list of references.")
 
 
 def f_scores(
     correct: float, proposed: float, gold: float, beta: float = 0.5
 ) -> tuple[float, float, float]:
-    """Return precision, recall and F, 0 to 1, of numbers of correct, proposed and gold edits.
+    """Return precision, recall and F, 0 to 1, from the numbers of correct, proposed and gold edits.
 
-    Precision is 1 without proposed edits. Recall is 1 without gold edits.
+    Precision is 1 if there are no proposed edits. Recall is 1 if there are no gold edits.
     """
     precision = correct / proposed if proposed else 1.0
     recall = correct / gold if gold else 1.0
@@ -394,15 +394,15 @@ def f_scores(
 
 
 def text_label(text: object, default: str) -> str:
-    """Return the name of a text in messages: its path, or `default`."""
+    """Return a text's name for messages: its path or `default`."""
     return str(text) if isinstance(text, Path) else default
 
 
 def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
-    """Raise an error unless there is a hypothesis for each of the `count` lines of a text."""
+    """Raise an error unless there is a hypothesis for each of the `count` lines in a text."""
     if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
-        kind = "string" if isinstance(hypotheses, str) else type(hypotheses).__name__
-        raise TypeError(f"Expected a list of hypotheses, not a {kind}.")
+        kind = type(hypotheses).__name__
+        raise TypeError(f"`hypotheses` is of type {kind}. Expected a list of strings.")
     line_list(hypotheses, label)
     check_lengths(name, count, label, len(hypotheses))
     if not len(hypotheses):

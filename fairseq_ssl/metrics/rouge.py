@@ -1,4 +1,4 @@
-"""ROUGE for summarization, computed by the package rouge-score."""
+"""ROUGE for summarization, computed with the package rouge-score."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from fairseq_ssl.errors import DataError, import_optional
 from fairseq_ssl.metrics.metric import HYPOTHESES, ReferenceMetric, SentenceStatistics, TextSource
 
 VARIANTS = {"1": "rouge1", "2": "rouge2", "L": "rougeL", "Lsum": "rougeLsum"}
-"""Names of the ROUGE variants in rouge-score, by suffix of ROUGE."""
+"""Names of the ROUGE variants in rouge-score, by their suffix, such as L for ROUGE-L."""
 READ_BY_ROUGE = re.compile("[A-Za-z0-9]")
-"""Characters of words in rouge-score. All others separate words."""
+"""Characters that form words in rouge-score. All other characters separate words."""
 
 
 class Rouge(ReferenceMetric):
     """Mean F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum.
 
     ROUGE-L treats a summary as one sentence. ROUGE-Lsum splits it at `sentence_mark`. With several
-    references, the highest score counts. As in the original script, words consist of digits and
+    references, the highest score is used. As in the original script, words consist of digits and
     Latin letters without accents.
 
     Args:
         references: one text per annotator (default: passed to each call)
-        stem: compare Porter stems of words
+        stem: whether to compare Porter stems instead of words
         sentence_mark: token that separates the sentences of a summary (default: none)
 
     Example:
@@ -49,22 +49,22 @@ class Rouge(ReferenceMetric):
         self.sentence_mark = sentence_mark
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Raise an error also for references in a script that ROUGE does not read."""
+        """Also raise an error if most references are in a script that ROUGE ignores."""
         super().check_references(hypotheses, label)
         for name, lines in zip(self._labels, self.references, strict=True):
             texts = [line for line in map(self._split, lines) if any(map(str.isalpha, line))]
             count = sum(READ_BY_ROUGE.search(text) is None for text in texts)
             if count > len(texts) / 2:
                 raise DataError(
-                    f"In {name}, ROUGE reads no word in {count} of {len(texts)} lines. As in the "
-                    "original script, it reads only digits and Latin letters without accents. "
-                    "Romanize references and summaries, or replace each word by a number."
+                    f"ROUGE finds no words in {count} of {len(texts)} lines in {name}. As in the "
+                    "original script, words consist of digits and Latin letters without accents. "
+                    "Romanize references and summaries, or replace each word with a number."
                 )
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
         """Return the F1 of the four variants for each summary, [summaries, 5].
 
-        The last column is 1, so that its sum is the number of summaries.
+        The last column is 1, so its sum is the number of summaries.
         """
         self.check_references(hypotheses, label)
         package = import_optional("rouge_score.rouge_scorer", "Scoring summaries", "rouge")
@@ -98,7 +98,7 @@ class Rouge(ReferenceMetric):
         }
 
     def _split(self, line: str) -> str:
-        """Replace sentence marks by newlines, as rouge-score expects."""
+        """Replace sentence marks with newlines, as rouge-score expects."""
         if self.sentence_mark is None:
             return line
         words = " ".join("\n" if word == self.sentence_mark else word for word in line.split())

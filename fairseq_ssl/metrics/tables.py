@@ -35,7 +35,7 @@ from fairseq_ssl.signature import Signature
 from fairseq_ssl.text.m2 import M2Sentence, main_type
 
 MOST_FREQUENT = 10
-"""Max number of types in tables of their fractions and in figures."""
+"""Maximum number of error types in figures and in the table of gold edit types."""
 M2_SUFFIXES = (".m2", *(f".m2{suffix}" for suffix in COMPRESSIONS))
 STDIN = Path("-")
 
@@ -45,7 +45,7 @@ Levels = dict[str, list[int]]
 
 @dataclass
 class ScoredOutput:
-    """Sentence statistics of one file of hypotheses."""
+    """Sentence statistics for a file of hypotheses."""
 
     rows: SentenceStatistics
     typed: list[TypedCounts] | None = None
@@ -54,28 +54,28 @@ class ScoredOutput:
 
 @dataclass
 class ScoreBreakdown:
-    """Table of scores by subset of the test set, or by error type."""
+    """Table of scores by test set subset or by error type."""
 
     key: str
-    """Name of the rows, also the key in JSON."""
+    """Name of the kind of rows, which is also the key in JSON."""
     unit: str
-    """Name of the score."""
+    """Name of the score in the cells."""
     columns: list[str]
-    """Names of the systems, or of the levels."""
+    """Names of the systems or levels."""
     rows: dict[str, list[SeedRange | None]]
-    """Scores by row, one per column. None if neither the system nor the gold has the error type."""
+    """Scores by row, one per column. None if neither system nor gold edits have the error type."""
     counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
     """Edit counts of each row, by column and seed. Empty unless the rows are error types."""
 
     def figure_rows(self) -> dict[str, list[SeedRange | None]]:
-        """Return the rows to plot: all, or the most frequent error types of the gold edits."""
+        """Return the rows to plot: all rows, or the most frequent error types in the gold edits."""
         if not self.counts:
             return self.rows
         kinds = [kind for kind in self.rows if _gold_edits(self.counts[kind])]
         return {kind: self.rows[kind] for kind in kinds[:MOST_FREQUENT]}
 
     def table(self, is_single: bool) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the rows as text, with the edit counts of a single output."""
+        """Return the header and the rows as text. A single output also gets edit counts."""
         if not (self.counts and is_single):
             rows = [
                 [name, *(str(scores or "n/a") for scores in row)] for name, row in self.rows.items()
@@ -110,19 +110,19 @@ class ScoreBreakdown:
 
 @dataclass
 class SystemScores:
-    """Scores of one or more systems by one metric, with optional analyses."""
+    """Scores of one or more systems with one metric, and optional analyses."""
 
     metric: Metric
     systems: dict[str, list[ScoredOutput]]
     """Outputs by system, one per seed."""
     breakdown: ScoreBreakdown | None = None
-    """Result of `analyze`, None before the call."""
+    """Result of `analyze`, or None if it has not been called."""
     comparisons: dict[str, BootstrapResult] = field(default_factory=dict)
-    """Results of `compare`: difference of each system from the baseline."""
+    """Results of `compare`: the difference between each system and the baseline."""
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Parameters of `compare` in the signature."""
+    """Signature parameters added by `compare`."""
     name: str = ""
-    """Name of a single system, "" if it is only the path of the file."""
+    """Name of a single system, or "" if its name is only the path of its file."""
 
     @property
     def is_single(self) -> bool:
@@ -131,11 +131,11 @@ class SystemScores:
 
     @property
     def sentences(self) -> int:
-        """Number of sentences of the test set."""
+        """Number of sentences in the test set."""
         return len(next(iter(self.systems.values()))[0].rows)
 
     def compare(self, baseline: Sequence[ScoredOutput], resamples: int | None = None) -> None:
-        """Compare each system with a baseline by a paired bootstrap.
+        """Compare each system with a baseline in a paired bootstrap.
 
         Args:
             baseline: outputs of the baseline, one per seed
@@ -154,7 +154,7 @@ class SystemScores:
 
         Args:
             by: a name in `TIERS`, ``level`` or ``share``
-            levels: sentence indices by level (default: one level of all sentences)
+            levels: sentence indices by level (default: one level with all sentences)
         """
         levels = {"all": list(range(self.sentences))} if levels is None else levels
         if by == "level":
@@ -163,7 +163,7 @@ class SystemScores:
         metric = self.metric
         if not isinstance(metric, Errant):
             raise UsageError(
-                f"`by` is {by}, which needs the metric errant. The metric is {metric.method}."
+                f"`by` is {by}, which needs the metric errant, but the metric is {metric.method}."
             )
         if by in TIERS:
             self._analyze_categories(by, metric.beta)
@@ -181,7 +181,7 @@ class SystemScores:
             ]
 
     def _analyze_categories(self, tier: str, beta: float) -> None:
-        """Score each error type, in order of decreasing count in the gold edits."""
+        """Score each error type. The most frequent types in the gold edits come first."""
         categories = [
             [count_categories(output.typed or (), tier) for output in outputs]
             for outputs in self.systems.values()
@@ -198,7 +198,7 @@ class SystemScores:
             self.breakdown.rows[kind] = [_type_scores(seeds, beta) for seeds in counts[kind]]
 
     def _analyze_gold_types(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
-        """Compute the percentages of the most frequent types among the gold edits of each level."""
+        """Compute percentages of the most frequent types among the gold edits for each level."""
         counts = {level: _gold_types(gold[n] for n in indices) for level, indices in levels.items()}
         total = sum(counts.values(), Counter[str]())
         frequent = sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_FREQUENT]
@@ -209,7 +209,7 @@ class SystemScores:
             ]
 
     def values(self) -> dict[str, list[SeedRange]]:
-        """Return the scores of the systems over seeds, by the name of the value."""
+        """Return the scores of the systems over seeds, by value name."""
         values = [
             [self.metric.values(output.rows) for output in outputs]
             for outputs in self.systems.values()
@@ -225,7 +225,7 @@ class SystemScores:
         return Signature(self.metric.method, parameters)
 
     def content(self) -> dict[str, Any]:
-        """Return scores, analyses and signature as JSON types."""
+        """Return the scores, analyses and signature as JSON types."""
         values = self.values()
         content: dict[str, Any]
         if self.is_single:
@@ -253,7 +253,7 @@ def system_files(systems: Mapping[str, Sequence[str | Path]]) -> dict[str, list[
     files = {name: path_list(paths) for name, paths in systems.items()}
     for name, paths in files.items():
         if not paths:
-            raise UsageError(f"The system {name} has no files. Expected one for each seed.")
+            raise UsageError(f"The system {name} has no files. Expected one file per seed.")
     return files
 
 
@@ -269,7 +269,7 @@ def score_systems(
         metric: metric with its references or gold edits
         systems: files by system, one per seed; `Errant` also accepts M2 files with the edits of
             the system; ``-`` is stdin
-        baseline: files of a system to compare with by a paired bootstrap, one per seed
+        baseline: files of the system to compare with in a paired bootstrap, one per seed
         resamples: number of bootstrap samples (default: 1000)
 
     Example:
@@ -316,7 +316,7 @@ def _score_outputs(metric: Metric, texts: Mapping[Path, list[str]]) -> dict[Path
 
 
 def _read_output(path: Path) -> list[str]:
-    """Return the lines of a file, or of stdin for ``-``. Raise DataError if there are none."""
+    """Read the lines of a file, or of stdin for ``-``. Raise DataError if there are none."""
     lines = list(stdin_lines() if path == STDIN else read_lines(path))
     if not lines:
         raise DataError(f"{path} is empty. Expected one line or more.")
@@ -324,19 +324,19 @@ def _read_output(path: Path) -> list[str]:
 
 
 def read_levels(path: Path, sentences: int) -> Levels:
-    """Read a file with the level of one sentence per line. Return sentence indices by level."""
+    """Read a file with the level of each sentence. Return sentence indices by level."""
     levels: Levels = {}
     labels = [line.strip() for line in read_lines(path)]
     check_lengths(path, len(labels), "the output", sentences)
     for index, label in enumerate(labels):
         if not label:
-            raise DataError(f"{path}:{index + 1} is blank. Expected a level.")
+            raise DataError(f"{path}:{index + 1} is blank. Expected a level on each line.")
         levels.setdefault(label, []).append(index)
     return dict(sorted(levels.items()))
 
 
 def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
-    """Count the gold edits of all annotators by main type, without the type UNK."""
+    """Count the gold edits of all annotators by main type, except the type UNK."""
     return Counter(
         main_type(edit.type)
         for sentence in sentences
@@ -347,14 +347,14 @@ def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
 
 
 def _gold_edits(systems: Sequence[Sequence[TypeTotals]]) -> int:
-    """Return the number of gold edits of an error type, summed over systems and seeds."""
+    """Return the number of gold edits with an error type, summed over systems and seeds."""
     return sum(correct + missing for seeds in systems for correct, _, missing in seeds)
 
 
 def _type_scores(seeds: Sequence[TypeTotals], beta: float) -> SeedRange | None:
-    """Return F of the seeds that have counts of an error type, or None if no seed has counts.
+    """Return the F scores of the seeds with counts for an error type, or None if there are none.
 
-    The F of a corpus without edits is 100, but a type without edits must not raise the mean.
+    The F score without edits is 100, so an error type without edits would raise the mean.
     """
     scores = [100 * errant_scores(seed, beta)[2] for seed in seeds if any(seed)]
     return SeedRange(scores) if scores else None

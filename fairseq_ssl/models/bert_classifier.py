@@ -61,13 +61,17 @@ class BertClassifier(TextClassifier):
         self.register_buffer("start", torch.zeros((), dtype=torch.long))
 
     rows: Tensor
-    """[symbols], maps ids of the task's dictionary to ids of the encoder's vocabulary."""
+    """[symbols], the id of each dictionary symbol in the encoder's vocabulary."""
     start: Tensor
-    """The id of the start token in the encoder's vocabulary."""
+    """Id of the start token in the encoder's vocabulary, a scalar."""
 
     @classmethod
     def build_model(cls, cfg: BertClassifierConfig, task: Any) -> "BertClassifier":
-        """Build the model from a pretrained folder, or from the config stored in a checkpoint."""
+        """Build the model for a classification task.
+
+        If `classifier_bert` is set, load its weights. Otherwise, build an encoder with random
+        weights from the config stored in a checkpoint.
+        """
         require_classes(task, "bert_classifier")
         symbols, classes = task.source_dictionary.symbols, len(task.classes)
         if cfg.classifier_bert is None:
@@ -118,7 +122,11 @@ def read_config(folder: str) -> str:
 
 
 def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> list[int]:
-    """Map each symbol in fairseq's dictionary to its id in the encoder's vocabulary."""
+    """Return for each dictionary symbol its id in the encoder's vocabulary.
+
+    Padding entries of the dictionary get the id of <unk>. Raise DataError if other symbols are not
+    in the encoder's vocabulary.
+    """
     vocabulary = tokenizer.get_vocab()
     special = {
         "<s>": pretrained.ends(tokenizer)[0],

@@ -44,35 +44,35 @@ class ByteNetConfig(StoredConfig):
     """Options of ByteNet. The defaults are from Madsen's slides (see examples/bytenet)."""
 
     bytenet_dim: int = option(
-        400, "number of encoder channels, d in the slides; the decoder has twice as many", low=2
+        400, "number of encoder channels (d), an even number; the decoder has twice as many", low=2
     )
     bytenet_sets: int = option(3, "number of block sets, each with one block per dilation", low=1)
     bytenet_dilations: str = option(
-        "1,2,4,8,16", "dilations of the blocks in a set, 1 or more, separated by commas"
+        "1,2,4,8,16", "comma-separated dilations of the blocks in a set, each 1 or more"
     )
     bytenet_encoder_norm: ChoiceEnum(NORMS) = option(  # type: ignore[valid-type]
         "batch",
-        "normalization before each activation in the encoder; the decoder uses layer norm, or none "
-        "if the encoder uses none, because batch norm leaks future tokens",
+        "normalization before each activation in the encoder; with batch or layer, the decoder "
+        "uses layer norm, because batch norm would leak future tokens",
         choices=NORMS,
     )
     bytenet_unfold: str = option(
         "auto",
-        "bound a,b on the target length: the encoder returns max(|s|, a |s| + b) columns for a "
-        "source of |s| tokens with </s>; the ByteNet paper uses 1.2,0; auto fits the lowest bound "
-        "that 99.9 percent of the training pairs meet, and stores it in the checkpoint",
+        "bound a,b on the target length; the encoder returns max(|s|, a |s| + b) columns for a "
+        "source of |s| tokens, including </s>; the ByteNet paper uses 1.2,0; auto fits a bound to "
+        "99.9 percent of the training pairs and stores it in the checkpoint",
     )
     dropout: float = option(0.0, "dropout probability of residual branches", low=0, high=1)
     bytenet_encoder_kernel: int = 5
     """Encoder kernel size, an odd number."""
     bytenet_uncompressed: bool = False
-    """True for blocks without channel compression."""
+    """True if the residual blocks do not compress channels."""
     bytenet_activation: ChoiceEnum(list(ACTIVATIONS)) = "relu"  # type: ignore[valid-type]
     """Activation function: relu, or selu with LeCun initialization."""
 
 
 class ByteNetEncoder(FairseqEncoder):
-    """An encoder that returns at least one column per source token (dynamic unfolding)."""
+    """An encoder with dynamic unfolding, which returns at least one column per source token."""
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any, unfolding: Unfolding) -> None:
         super().__init__(dictionary)
@@ -120,7 +120,7 @@ class ByteNetEncoder(FairseqEncoder):
 
 
 class ByteNetDecoder(FeatureDecoder):
-    """A decoder on top of the encoder: the n-th target position reads the n-th encoder column."""
+    """A decoder stacked on the encoder: the n-th target position reads the n-th encoder column."""
 
     def __init__(self, cfg: ByteNetConfig, dictionary: Any) -> None:
         super().__init__(dictionary)
@@ -139,7 +139,7 @@ class ByteNetDecoder(FeatureDecoder):
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return features [batch, time, 2 dim] for ids [batch, time], and fairseq's extra outputs.
 
-        With `incremental_state`, only the last token of each row is decoded, and time is 1.
+        With `incremental_state`, only the features of the last position are returned.
         """
         assert encoder_out is not None
         columns = encoder_out["encoder_out"][0].transpose(0, 1)
@@ -174,7 +174,7 @@ class ByteNetDecoder(FeatureDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Select the rows `new_order` of the incremental state."""
+        """Select the rows of the incremental state with the indices `new_order`."""
         if STATE in incremental_state:
             state = incremental_state[STATE]
             state["past"] = state["past"].index_select(0, new_order)
@@ -186,11 +186,11 @@ class ByteNetDecoder(FeatureDecoder):
 
 @register_model("bytenet", dataclass=ByteNetConfig)
 class ByteNet(FairseqEncoderDecoderModel):
-    """ByteNet: an encoder of dilated convolutions, and a decoder of the same kind on top of it."""
+    """ByteNet: stacked encoder and decoder, both made of dilated convolutions."""
 
     @classmethod
     def build_model(cls, cfg: ByteNetConfig, task: Any) -> "ByteNet":
-        """Build the model. With `bytenet_unfold` auto, fit the length bound to the task's pairs."""
+        """Build the model. If `bytenet_unfold` is auto, fit the bound to the training pairs."""
         _check(cfg, task)
         encoder = ByteNetEncoder(cfg, task.source_dictionary, _unfolding(cfg, task))
         return cls(encoder, ByteNetDecoder(cfg, task.target_dictionary))
@@ -220,12 +220,12 @@ def _encoder_out(encoded: Tensor, columns: Tensor) -> dict[str, list[Any]]:
 
 
 def _is_column(columns: Tensor, time: int) -> Tensor:
-    """Return a mask [batch, time] of each sentence's columns, given their number [batch]."""
+    """Return a mask [batch, time], True at each sentence's columns, given their number [batch]."""
     return torch.arange(time, device=columns.device) < columns.unsqueeze(1)
 
 
 def _sizes(cfg: ByteNetConfig, is_causal: bool) -> StackSizes:
-    """Return the sizes of the encoder or, if `is_causal`, of the decoder."""
+    """Return the stack sizes of the decoder if `is_causal`, otherwise of the encoder."""
     norm = str(cfg.bytenet_encoder_norm)
     return StackSizes(
         dim=2 * cfg.bytenet_dim if is_causal else cfg.bytenet_dim,

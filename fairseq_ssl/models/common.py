@@ -15,11 +15,11 @@ from fairseq_ssl.errors import ConfigurationError, reject_options
 from fairseq_ssl.options import checked
 
 register_model = checked(models.register_model, "build_model")
-"""fairseq's decorator, extended to check the options of a model before it is built."""
+"""fairseq's decorator `register_model`, extended to check options before a model is built."""
 
 
 class StoredConfig(FairseqDataclass):
-    """Options of a model, and further values that its checkpoints store.
+    """Model options, and other values that are stored in checkpoints.
 
     A field without a help text is not a command-line option. An architecture or the task sets it.
     """
@@ -49,7 +49,7 @@ def fill_defaults(args: Any, **defaults: Any) -> None:
 
 
 def encoder_sizes(layers: int, dim: int, inner_dim: int, heads: int) -> dict[str, int]:
-    """Return fairseq's options for the sizes of an encoder."""
+    """Return the fairseq options that set these encoder sizes."""
     return {
         "encoder_layers": layers,
         "encoder_embed_dim": dim,
@@ -59,7 +59,7 @@ def encoder_sizes(layers: int, dim: int, inner_dim: int, heads: int) -> dict[str
 
 
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
-    """Register architectures by name, each with the options that differ from the defaults."""
+    """Register named architectures of a model, each with its non-default options."""
     for name, defaults in architectures.items():
         fill = partial(_fill, defaults)
         models.register_model_architecture(model, name)(update_wrapper(fill, _fill))
@@ -70,7 +70,7 @@ def _fill(defaults: dict[str, Any], args: Any) -> None:
 
 
 def check_heads(args: Any) -> None:
-    """Raise ConfigurationError unless the embedding dimension is a multiple of the head number."""
+    """Raise ConfigurationError unless the number of heads divides the embedding dimension."""
     if args.encoder_embed_dim % args.encoder_attention_heads:
         raise ConfigurationError(
             f"--encoder-embed-dim is {args.encoder_embed_dim}. Expected a multiple of "
@@ -115,9 +115,8 @@ class FeatureDecoder(FairseqIncrementalDecoder):
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return logits [batch, time, vocabulary] and a dictionary of extra outputs.
 
-        With `features_only`, return features [batch, time, dim] instead of logits.
-
-        With `incremental_state`, only the last token of each row is decoded, and time is 1.
+        With `features_only`, return features [batch, time, dim] instead of logits. With
+        `incremental_state`, return only the last position.
         """
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         return features if features_only else self.output_layer(features), extra

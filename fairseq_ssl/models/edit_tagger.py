@@ -36,7 +36,7 @@ from fairseq_ssl.options import check_fairseq, option
 
 @dataclass
 class EditTaggerConfig(StoredConfig):
-    """Options of the edit tagger. The default sizes are the sizes of BERT base."""
+    """Options of the edit tagger. The default sizes are from BERT base."""
 
     encoder_layers: int = option(12, "number of encoder layers", low=1)
     encoder_embed_dim: int = option(
@@ -56,8 +56,8 @@ class EditTaggerConfig(StoredConfig):
     )
     edit_unfactorized: bool = option(
         False,
-        "score edits from token states only, without edit-factorized units for replacements and "
-        "insertions (PIE, equation 2, table 6)",
+        "score edits from token states only, without edit units for replacements and insertions "
+        "(PIE, equation 2 and table 6)",
     )
     edit_gap_inserts: bool = option(
         False,
@@ -66,9 +66,9 @@ class EditTaggerConfig(StoredConfig):
     )
     edit_init: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "folder of a pretrained BERT or RoBERTa in Hugging Face format, or of a GECToR model, "
-        "which also initializes the output layers; unfactorized models with --edit-unit word can "
-        "use any encoder",
+        "folder of a pretrained BERT or RoBERTa in Hugging Face format, or of a GECToR model; "
+        "GECToR models also initialize the output layers; unfactorized models with --edit-unit "
+        "word can use any encoder",
         usual="random weights",
     )
     edit_detection: bool = option(
@@ -76,9 +76,9 @@ class EditTaggerConfig(StoredConfig):
     )
     edit_freeze_encoder_updates: int = option(
         0,
-        "number of initial updates in which the encoder is frozen; with several GPUs, add "
-        "--find-unused-parameters; with --weight-decay, use --optimizer bert_adam, because other "
-        "optimizers change a frozen encoder with --fp16, --bf16 or --ddp-backend legacy_ddp",
+        "number of initial updates during which the encoder is frozen; several GPUs need "
+        "--find-unused-parameters; --weight-decay with --fp16, --bf16 or --ddp-backend legacy_ddp "
+        "needs --optimizer bert_adam, because other optimizers would decay the frozen weights",
         low=0,
     )
     edit_layer_norm_eps: float = 1e-12
@@ -105,8 +105,8 @@ class EditTagger(BaseFairseqModel):
             cfg: the options.
             dictionary: the dictionary of the tokens to edit.
             edits: the edit dictionary.
-            words: splits tokens into the subwords that the encoder reads (default: the encoder
-                reads tokens).
+            words: converter from tokens to the subwords that the encoder reads (default: the
+                encoder reads tokens).
             encoder: an encoder from Hugging Face transformers (default: a new `EditEncoder`).
         """
         super().__init__()
@@ -123,8 +123,8 @@ class EditTagger(BaseFairseqModel):
         factorized = not cfg.edit_unfactorized
         if factorized and edits.appends != edits.replaces:
             raise ConfigurationError(
-                "The q-grams to append and to replace differ in the edit dictionary, but a "
-                "factorized model needs the same q-grams for both. Pass --edit-unfactorized."
+                "The edit dictionary has different q-grams for appends and for replacements, but "
+                "a factorized model needs the same q-grams for both. Pass --edit-unfactorized."
             )
         self.encoder = encoder or EditEncoder(_sizes(cfg, vocabulary), padding, factorized)
         dim = self.encoder.dim
@@ -146,7 +146,7 @@ class EditTagger(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
-        """Build the model for a task with an edit dictionary. Load the encoder in `edit_init`."""
+        """Build the model for a task with an edit dictionary. Load `edit_init` if it is set."""
         if getattr(task, "edits", None) is None:
             raise ConfigurationError(
                 "--arch edit_tagger needs a task with an edit dictionary. Set --task edit_labeling."
@@ -179,7 +179,7 @@ class EditTagger(BaseFairseqModel):
 
         Args:
             src_tokens: [batch, time], ids from <s> to </s>, padded on either side. Ids beyond the
-                dictionary are unknown words.
+                dictionary are read as <unk>.
             src_lengths: ignored.
             subwords: the subwords of `src_tokens` if the encoder reads subwords (default: look
                 them up).
@@ -194,7 +194,7 @@ class EditTagger(BaseFairseqModel):
         return EditLogits(edits, errors)
 
     def _encode(self, src_tokens: Tensor, subwords: SubwordBatch | None) -> EncodedWords:
-        """Return the state h of each <s> and each token. The arguments are those of `forward`."""
+        """Return the state h of each <s> and each token. See `forward` for the arguments."""
         with torch.set_grad_enabled(self._trains_encoder):
             if self.subwords is None:
                 return self._encode_tokens(src_tokens)
@@ -245,7 +245,7 @@ class EditTagger(BaseFairseqModel):
 
     @property
     def max_subwords(self) -> int:
-        """Maximum sentence length in subwords or tokens, excluding start and end symbols."""
+        """Maximum sentence length in subwords or tokens, without start and end symbols."""
         ends = 2 if self.subwords is None else self.subwords.ends
         return self.cfg.max_source_positions - ends
 
@@ -255,7 +255,7 @@ class EditTagger(BaseFairseqModel):
 
 
 def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
-    """Return the sizes of an encoder with a vocabulary of this size."""
+    """Return the encoder sizes in `cfg`, with the vocabulary size `vocabulary`."""
     return EncoderSizes(
         vocabulary=vocabulary,
         layers=cfg.encoder_layers,

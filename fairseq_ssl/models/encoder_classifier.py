@@ -65,7 +65,7 @@ class EncoderClassifier(TextClassifier):
 
     @classmethod
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
-        """Build the model. If `classifier_encoder` is set, initialize the encoder from it."""
+        """Build the model. If `classifier_encoder` is set, load this checkpoint's encoder."""
         require_classes(task, "encoder_classifier")
         dictionary, options = task.source_dictionary, cfg.classifier_encoder_options
         if cfg.classifier_encoder is not None:
@@ -96,7 +96,7 @@ class EncoderClassifier(TextClassifier):
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return the logits [batch, classes]. A hook replaces the embeddings with `embedded`."""
+        """Return the logits [batch, classes]. A hook replaces word embeddings with `embedded`."""
         thread = get_ident()  # other threads may call the same module at the same time
         hook = self.encoder.embed_tokens.register_forward_hook(
             lambda *_: embedded if get_ident() == thread else None
@@ -109,7 +109,7 @@ class EncoderClassifier(TextClassifier):
         return logits
 
     def max_positions(self) -> Any:
-        """Return the maximum text length of the encoder in tokens."""
+        """Return the encoder's maximum text length in tokens."""
         return self.encoder.max_positions()
 
 
@@ -165,7 +165,7 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
 
 @contextmanager
 def _invalid_options_as_errors(arch: str) -> Iterator[None]:
-    """Raise ConfigurationError if fairseq or PyTorch rejects the value of an option."""
+    """Context manager that converts errors about invalid option values to ConfigurationError."""
     try:
         yield
     except FairseqSslError:
@@ -181,7 +181,7 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
 
 
 def _fill_options(values: dict[str, Any]) -> Namespace:
-    """Return the options of an architecture with defaults. Reject dropout outside of 0 to 1."""
+    """Add the architecture's defaults to `values`. Reject dropout outside the range 0 to 1."""
     arch = values["arch"]
     parser = ArgumentParser(argument_default=SUPPRESS)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
@@ -209,8 +209,8 @@ def _parse_options(options: str) -> dict[str, Any]:
 def _adapt_options(values: dict[str, Any], dictionary: Any) -> dict[str, Any]:
     """Adapt the options of a translation model to classification, which has no target texts.
 
-    The vocabulary size of a pointer-generator and the automatic length bound of ByteNet are
-    replaced with fixed values. The decoder of an lstm gets as many layers as the encoder.
+    A pointer-generator's vocabulary size becomes the dictionary size, and ByteNet's automatic
+    length bound becomes 1,0. An lstm decoder gets as many layers as the encoder by default.
     """
     adapted = dict(values)
     if "copy_vocabulary" in values:  # pointer_transformer: embed all words
@@ -229,7 +229,7 @@ def _embedding_name(encoder: Any) -> str:
 
 
 def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tuple[Tensor, Tensor]:
-    """Return the encoder's states [batch, time, dim] and a mask [batch, time], True at words."""
+    """Return the encoder's states [batch, time, dim] and a mask [batch, time], False at padding."""
     if isinstance(encoder, LSTMEncoder):
         states, _, _, mask = encoder(tokens, lengths, enforce_sorted=False)
         return states.transpose(0, 1), ~mask.t()
@@ -240,7 +240,7 @@ def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tupl
 
 
 def _dim(encoder: Any, padding: int) -> int:
-    """Encode two short texts to get the dimension of the encoder's states.
+    """Return the dimension of the encoder's states, which is found by encoding two short texts.
 
     Raise ConfigurationError if the encoder does not return one state per word.
     """

@@ -31,8 +31,8 @@ class ImitatorsConfig(FairseqDataclass):
 
     imitator_windows: str = option(
         "1,2,3,4",
-        "window size c of each imitator, 1 or more, separated by commas; an imitator reads windows "
-        "of 2c + 1 subwords",
+        "comma-separated window size (c) of each imitator, 1 or more; an imitator reads windows of "
+        "2c + 1 subwords",
     )
     imitator_embed_dim: int = option(512, "subword embedding dimension", low=1)
     imitator_channels: int = option(512, "number of convolution channels", low=1)
@@ -45,7 +45,7 @@ class ImitatorsConfig(FairseqDataclass):
 
 @register_model("imitators", dataclass=ImitatorsConfig)
 class ImitatorNetworks(BaseFairseqModel):
-    """Imitators as a fairseq model, which is trained in step 2 of algorithm 1 (Kiyono, 2022)."""
+    """Imitators as a fairseq model, for training in step 2 of algorithm 1 (Kiyono, 2022)."""
 
     stages = ("imitate",)
 
@@ -61,7 +61,7 @@ class ImitatorNetworks(BaseFairseqModel):
         return cls(cfg, task)
 
     def forward(self, piece_tokens: Tensor, **_: Any) -> WindowLogits:
-        """Return the logits of each window of subwords in `piece_tokens` [batch, time]."""
+        """Return the logits for all windows of subwords in `piece_tokens` [batch, time]."""
         logits: WindowLogits = self.imitators(piece_tokens)
         return logits
 
@@ -94,13 +94,13 @@ class ExpertAndImitatorsConfig(StoredConfig):
     )
     mixture_imitators: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoints of the imitators, separated by :; imitators are frozen",
+        "checkpoints of the imitators, separated by colons; their weights are frozen",
         usual="none",
     )
     mixture_random: int = option(
         0,
-        "number of random vectors per text that replace imitators; for the control experiment "
-        "(Kiyono, 2022, table 3.3)",
+        "number of random vectors that replace the imitators for each text; for the control "
+        "experiment (Kiyono, 2022, table 3.3)",
         low=0,
     )
     mixture_lambda: float = option(
@@ -110,8 +110,8 @@ class ExpertAndImitatorsConfig(StoredConfig):
     )
     mixture_lambda_rate: float = option(
         1.0,
-        "learning rate of lambda, as a multiple of the learning rate of other parameters; with 1 "
-        "and the learning rate of Kiyono (2022), lambda hardly changes",
+        "learning rate of lambda, as a multiple of the other parameters' learning rate; with 1 "
+        "and the learning rate in Kiyono (2022), lambda hardly changes",
         above=0,
     )
     mixture_expert_options: str = ""
@@ -126,7 +126,7 @@ class ExpertAndImitators(TextClassifier):
 
     z'_y = z_y + sum_i sigmoid(lambda_i) alpha_i[y]
 
-    z are the logits of the expert, and alpha_i are the log-probabilities of imitator i.
+    z are the expert's logits, and alpha_i are the log-probabilities of imitator i.
     """
 
     stages = ("mixture",)
@@ -144,7 +144,7 @@ class ExpertAndImitators(TextClassifier):
             expert: the classifier to fine-tune.
             groups: imitators to freeze, one module per checkpoint.
             start: initial value of lambda.
-            rate: learning rate of lambda, as a multiple of that of other parameters.
+            rate: learning rate of lambda, as a multiple of the other parameters' learning rate.
         """
         super().__init__()
         self.expert = expert
@@ -153,7 +153,8 @@ class ExpertAndImitators(TextClassifier):
         self.lambda_steps = nn.Parameter(torch.zeros(sum(len(group.windows) for group in groups)))
         """[imitators], (lambda - start) / rate.
 
-        This form scales the learning rate of lambda. With Adam, scaling the gradient has no effect.
+        Training this parameter scales the learning rate of lambda by `rate`. With Adam, scaling
+        the gradient would have no effect.
         """
 
     @classmethod
@@ -203,7 +204,7 @@ class ExpertAndImitators(TextClassifier):
         return self.expert.classify(embedded, src_tokens, src_lengths)
 
     def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the inputs of `forward` with the log-probabilities `alphas` added."""
+        """Return `inputs` with the imitators' log-probabilities added as `alphas`."""
         return {**inputs, "alphas": self.alphas(inputs["piece_tokens"])}
 
     def forward(
@@ -233,13 +234,13 @@ class ExpertAndImitators(TextClassifier):
         return logits + mixture.type_as(logits)
 
     def max_positions(self) -> Any:
-        """Return the maximum text length in words, which the expert reads, and in subwords."""
+        """Return the maximum text length in words and in subwords, or None for no limit."""
         words = self.expert.max_positions()
         return None if words is None else (words, None)
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:
-    """Return the options of imitators as JSON, for paths of checkpoints separated by ":"."""
+    """Return the imitators' options as JSON. The paths in `checkpoints` are separated by ":"."""
     groups = []
     for path in map(Path, checkpoints.split(":")):
         state = read_checkpoint_of_task(path, task)

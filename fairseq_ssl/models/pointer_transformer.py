@@ -33,7 +33,7 @@ class PointerOptions:
         usual="the dictionary size",
     )
     copy_attention_heads: int = option(
-        1, "number of heads whose average is the copy attention, alpha in PoDA", low=1
+        1, "number of copy attention heads; their average is alpha in PoDA", low=1
     )
 
 
@@ -100,7 +100,7 @@ class PointerTransformerModel(TransformerModel):
 
 
 class PointerEncoder(TransformerEncoder):
-    """fairseq's encoder, whose output also contains a `SourceWords` as `source_words`."""
+    """fairseq's encoder, with a `SourceWords` in its output under the key `source_words`."""
 
     def __init__(self, args: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(args, dictionary, embed_tokens)
@@ -196,8 +196,9 @@ def _check(args: Any, task: Any) -> None:
         )
     if args.decoder_output_dim != args.decoder_embed_dim:
         raise ConfigurationError(
-            f"--decoder-output-dim is {args.decoder_output_dim}. Expected --decoder-embed-dim, "
-            f"{args.decoder_embed_dim}, because the output layer shares the embeddings."
+            f"--decoder-output-dim is {args.decoder_output_dim}. Expected the value of "
+            f"--decoder-embed-dim, {args.decoder_embed_dim}, because the output layer shares the "
+            "embeddings."
         )
     if args.decoder_output_dim % args.copy_attention_heads:
         raise ConfigurationError(

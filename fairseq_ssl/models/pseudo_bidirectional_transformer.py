@@ -41,7 +41,7 @@ ALIGNMENTS = ("position", "prefix")
 
 @dataclass
 class PseudoBidirectionalConfig(FairseqDataclass):
-    """Options of the model. The default sizes are those of fairseq's `transformer`."""
+    """Options of the model. The default sizes are from fairseq's architecture `transformer`."""
 
     encoder_layers: int = option(6, "number of encoder layers and of decoder layers", low=1)
     encoder_embed_dim: int = option(
@@ -182,7 +182,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     ) -> tuple[Tensor, dict[str, Any]]:
         """Return features [batch, time, dim] for ids [batch, time], and extra outputs.
 
-        With `incremental_state`, only the last token of each row is decoded, and time is 1.
+        With `incremental_state`, only the features of the last position are returned.
         """
         assert encoder_out is not None
         encoder, encoded = self._encoder[0], encoder_out["encoded"][0]
@@ -251,7 +251,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     def reorder_incremental_state(
         self, incremental_state: dict[str, Any], new_order: Tensor
     ) -> None:
-        """Select the rows `new_order` of the incremental state."""
+        """Select the rows of the incremental state with the indices `new_order`."""
         for context in incremental_state.get(STATE, ()):
             context.reorder(new_order)
 
@@ -275,7 +275,7 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         return cls(encoder, decoder)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Compute attention weights only for --print-alignment and --replace-unk."""
+        """Prepare for decoding. Only --print-alignment and --replace-unk need attention weights."""
         super().prepare_for_inference_(cfg)
         needs = cfg.generation.print_alignment or cfg.generation.replace_unk is not None
         self.decoder.need_attn = bool(needs)
@@ -283,8 +283,8 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
     def load_state_dict(self, state_dict: dict[str, Any], *more: Any, **options: Any) -> Any:
         """Load a checkpoint.
 
-        Raise ConfigurationError if its decoder shares the encoder's layers and this decoder does
-        not, or the other way round.
+        Raise ConfigurationError if the checkpoint's decoder shares the encoder's layers and this
+        decoder does not, or vice versa.
         """
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, *more, **options)
@@ -323,11 +323,12 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
-    """Raise ConfigurationError unless both decoders, or neither, share the encoder's layers."""
+    """Raise ConfigurationError if only one of the decoders shares the encoder's layers."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
             "A pseudo_bidirectional_transformer cannot be initialized from this checkpoint of a "
-            "fairseq Transformer, whose decoder has its own layers."
+            "fairseq Transformer, whose decoder has its own layers. Expected a checkpoint of a "
+            "pseudo_bidirectional_transformer."
         )
     is_shared = not any(key.startswith("decoder.blocks.") for key in state)
     if is_shared != decoder.is_shared:

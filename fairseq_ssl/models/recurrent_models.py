@@ -29,17 +29,23 @@ class RecurrentConfig(FairseqDataclass):
     recurrent_embed_dim: int = option(256, "word embedding dimension", low=1)
     recurrent_hidden_dim: int = option(1024, "LSTM hidden dimension", low=1)
     recurrent_layers: int = option(1, "number of LSTM layers", low=1)
-    recurrent_dropout: float = option(0.5, "dropout probability of embeddings", low=0, below=1)
+    recurrent_dropout: float = option(
+        0.5,
+        "dropout probability; applied to embeddings, between LSTM layers, and in the language "
+        "model's adaptive softmax",
+        low=0,
+        below=1,
+    )
     recurrent_embed_std: float = option(
         0.06,
-        "standard deviation of initial embeddings; normalized embeddings learn more slowly with a "
-        "higher value",
+        "standard deviation of initial embeddings; higher values slow down the training of "
+        "normalized embeddings",
         above=0,
     )
     recurrent_normalize_embeddings: bool = option(
         False,
         "normalize embeddings to mean 0 and variance 1, weighted by word frequency, for "
-        "adversarial training; set it for the classifier and for its language model",
+        "adversarial training; set this for both the classifier and its language model",
     )
 
 

@@ -26,18 +26,18 @@ EMBEDDING_INITS = ("normal", "glorot")
 
 @dataclass(frozen=True)
 class ShapeOptions:
-    """Options of positions. Kiyono (2022) does not specify the embedding initialization."""
+    """Options of the model. Kiyono (2022) does not specify the embedding initialization."""
 
     shape_positions: str = option(
         "shifted",
         "position encoding; absolute: sinusoids; shifted: sinusoids with random shifts in training "
-        "(SHAPE); relative: learned distances in self-attention (Shaw et al., 2018)",
+        "(SHAPE); relative: learned distance vectors in self-attention (Shaw et al., 2018)",
         choices=POSITIONS,
     )
     shape_max_shift: int = option(
         500,
-        "maximum shift K in tokens in training (shifted only); the shift is drawn uniformly from 0 "
-        "to K for each sequence and step, separately for source and target",
+        "maximum shift during training in tokens (shifted only); shifts are drawn uniformly from 0 "
+        "to K for each sequence and update, separately for source and target",
         low=0,
         metavar="K",
     )
@@ -48,13 +48,14 @@ class ShapeOptions:
     )
     shape_shift_warmup: int = option(
         0,
-        "number of updates in which K grows linearly from 0 (shifted only); not in Kiyono (2022)",
+        "number of initial updates in which the maximum shift grows linearly from 0 to K (shifted "
+        "only); not in Kiyono (2022)",
         low=0,
     )
     shape_eval_offset: int = option(
         0,
         "index of the first position in evaluation (absolute and shifted only); Kiyono (2022) uses "
-        "0, the authors' code K",
+        "0, and the authors' code uses K",
         low=0,
     )
     shape_relative_limit: int = option(
@@ -65,22 +66,24 @@ class ShapeOptions:
     )
     shape_relative_one_table: bool = option(
         False,
-        "share one table of distances between keys and values (relative only), as in OpenNMT-py",
+        "use the same table of distance vectors for keys and values (relative only), as in "
+        "OpenNMT-py",
         usual="two tables, as in Shaw et al.",
     )
     shape_embedding_init: str = option(
         "normal",
-        "initialization of token embeddings; normal: with standard deviation dim^-0.5, as in "
-        "fairseq; glorot: uniform, as in OpenNMT-py, which the authors used",
+        "initialization of token embeddings; normal: normal distribution with standard deviation "
+        "dim^-0.5, as in fairseq; glorot: uniform distribution, as in OpenNMT-py, which the "
+        "authors used",
         choices=EMBEDDING_INITS,
     )
 
 
 DEFAULTS = vars(ShapeOptions())
 SHIFT_OPTIONS = ("shape_max_shift", "shape_shared_shift", "shape_shift_warmup")
-"""Options of shifted positions, which must be 0 or False for other positions."""
+"""Options of shifted positions. Other positions require the values 0 or False."""
 RELATIVE_OPTIONS = ("shape_relative_limit", "shape_relative_one_table")
-"""Options of relative positions, which must have their defaults for other positions."""
+"""Options of relative positions. Other positions require their default values."""
 OTHER_POSITIONS = (
     "encoder_learned_pos",
     "decoder_learned_pos",
@@ -97,10 +100,9 @@ OTHER_ATTENTION = (
 class ShapeTransformerModel(TransformerModel):
     """fairseq's Transformer with one of three position encodings.
 
-    Shifted positions are sinusoids, shifted in training by random numbers, which are drawn
-    separately for source and target, or once for both with `shape_shared_shift`. Absolute positions
-    are sinusoids, bit for bit as in the stock Transformer. Relative positions use relative
-    self-attention.
+    Shifted positions are sinusoids, shifted in training by random numbers. With
+    `shape_shared_shift`, source and target have the same shift. Absolute positions are sinusoids,
+    bit for bit as in fairseq's Transformer. Relative positions use relative self-attention.
     """
 
     @classmethod
@@ -147,7 +149,7 @@ def _make_relative(side: Any, args: Any) -> None:
 
 
 def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
-    """Reinitialize token embeddings as in Glorot and Bengio (2010), except padding.
+    """Reinitialize token embeddings as in Glorot and Bengio (2010), with 0 for padding.
 
     An adaptive softmax keeps its own initialization.
     """

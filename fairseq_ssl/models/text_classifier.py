@@ -1,4 +1,4 @@
-"""Text classifiers (experts in MEIN): base class, classification head, loading checkpoints."""
+"""Text classifiers (experts in MEIN): base class, classification head, checkpoint loading."""
 
 import json
 from abc import abstractmethod
@@ -31,7 +31,7 @@ class TextClassifier(BaseFairseqModel):
     """Base class of classifiers. Adversarial losses perturb the output of `embed`."""
 
     stages: tuple[str, ...] = ("supervised",)
-    """The values of --classification-stage that can train the model."""
+    """Values of --classification-stage with which the model can be trained."""
 
     @abstractmethod
     def embed(self, src_tokens: Tensor) -> Tensor:
@@ -42,9 +42,9 @@ class TextClassifier(BaseFairseqModel):
         """Return the logits z [batch, classes] of embedded texts."""
 
     def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the inputs of `forward` plus values that do not depend on the embeddings.
+        """Return `inputs` with added values that do not depend on the embeddings.
 
-        Call this once before several calls of `forward` with different perturbations of a batch.
+        Call this method once per batch, before calls of `forward` with different perturbations.
         """
         return inputs
 
@@ -55,7 +55,7 @@ class TextClassifier(BaseFairseqModel):
         embedded: Tensor | None = None,
         **_: Any,
     ) -> Tensor:
-        """Return the logits of the classes [batch, classes].
+        """Return the logits [batch, classes].
 
         Args:
             src_tokens: [batch, time], ids that end with </s>, padded on the right.
@@ -76,7 +76,9 @@ class PooledConfig(StoredConfig):
 
     classifier_mlp_dim: int = option(30, "hidden dimension of the classification head", low=1)
     classifier_pool: ChoiceEnum(POOLS) = option(  # type: ignore[valid-type]
-        POOLS[0], "pooling of a text's states: their mean, or the first state", choices=POOLS
+        POOLS[0],
+        "pooling of a text's encoder states; mean: mean of all states; first: first state",
+        choices=POOLS,
     )
     classifier_dropout: float = option(
         0.1, "dropout probability of embeddings and pooled states", low=0, below=1
@@ -134,7 +136,7 @@ def expert_options(path: Path) -> str:
 def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
     """Build a classifier with random weights from the output of `expert_options`.
 
-    `origin` names the checkpoint in errors.
+    `origin` is the name of the checkpoint in error messages.
     """
     cfg = json.loads(options)
     model = models.build_model(OmegaConf.create(cfg), task, from_checkpoint=True)
@@ -147,14 +149,14 @@ def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
 
 
 def load_expert(path: Path, task: Any) -> TextClassifier:
-    """Load a classifier from a checkpoint, whose vocabularies must be those of the task."""
+    """Load a classifier from a checkpoint, which must have the task's vocabularies."""
     expert = build_expert(expert_options(path), task, str(path))
     expert.load_state_dict(read_checkpoint_of_task(path, task)["model"])
     return expert
 
 
 def read_checkpoint_of_task(path: Path, task: Any) -> dict[str, Any]:
-    """Read a checkpoint. Raise an error if its vocabularies differ from those of the task."""
+    """Read a checkpoint. Raise an error if its vocabularies differ from the task's vocabularies."""
     state = read_checkpoint(path)
     task.check_task_state(state.get("task_state") or {}, str(path))
     return state

@@ -54,7 +54,8 @@ class TwoWayModel(BaseFairseqModel):
     def train(self, mode: bool = True) -> TwoWayModel:
         """Set training or evaluation mode, unless all modules are already in this mode.
 
-        fairseq sets the mode before each update. The check takes a third of the time of setting it.
+        fairseq sets the mode before each update. Checking the mode takes a third of the
+        time that setting it takes.
         """
         if any(module.training != mode for module in self.modules()):
             super().train(mode)
@@ -66,13 +67,13 @@ class TwoWayModel(BaseFairseqModel):
             model.set_num_updates(num_updates)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare both models for decoding. fairseq's version would skip their own methods."""
+        """Prepare both models for decoding. fairseq's version would not call their methods."""
         for model in self._all_models():
             model.prepare_for_inference_(cfg)
         super().prepare_for_inference_(cfg)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return the maximum sentence length that both models support on both sides."""
+        """Return the maximum length in tokens that both models support, for source and target."""
         max_length = min(min(model.max_positions()) for model in self._all_models())
         return max_length, max_length
 
@@ -85,7 +86,7 @@ class TwoWayModel(BaseFairseqModel):
 
 
 def _check_model(model: Any) -> None:
-    """Reject models with copy-only words or with the same shifts for sources and targets."""
+    """Reject models with copy-only words or with shifts shared between source and target."""
     words = len(model.decoder.dictionary)
     if getattr(model, "copy_vocabulary", words) < words:
         raise ConfigurationError(

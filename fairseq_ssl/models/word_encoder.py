@@ -1,4 +1,4 @@
-"""Pretrained encoders for edit taggers, and word states from subword states."""
+"""Pretrained encoders for edit taggers, and conversion of subword states to word states."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNLIMITED = 10**9
 
 
 class EncodedWords(NamedTuple):
-    """The words in a batch after the encoder has read the tokens."""
+    """Encoder output for the words in a batch."""
 
     tokens: EncodedTokens
     words: Words
@@ -64,7 +64,7 @@ def _first(batch: SubwordBatch) -> Tensor:
 
 
 def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Return flat index and word index of each subword, and the number of subwords per word."""
+    """Return the flat index and the word index of each subword, and the subwords per word."""
     counts = batch.counts[batch.counts > 0]
     word = torch.repeat_interleave(counts)
     within = torch.arange(len(word), device=word.device) - (counts.cumsum(0) - counts)[word]
@@ -104,7 +104,7 @@ class PretrainedEncoder(nn.Module):
 
 
 def build_pretrained_encoder(cfg: Any, encoder: EncoderFiles, padding: int) -> PretrainedEncoder:
-    """Load an encoder from its folder, or build it with random weights for a checkpoint."""
+    """Load the encoder from `cfg.edit_init`, or build it with random weights if that is None."""
     if not cfg.edit_unfactorized:
         kind = encoder.config.get("model_type")
         raise ConfigurationError(

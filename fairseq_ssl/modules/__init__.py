@@ -1,1 +1,1 @@
-"""PyTorch layers that the models consist of, and computations on their outputs."""
+"""PyTorch layers of the models, and functions for their inputs and outputs."""

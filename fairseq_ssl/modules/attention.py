@@ -1,9 +1,9 @@
 """Attention for pseudo-bidirectional decoding: projections, masks, cached keys and values (PBD).
 
 Decoder self-attention attends to the target's past and, as a pseudo future, to the source positions
-after the current position (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` hold the
-keys and values of self-attention in training and in decoding. `SourceContext` holds the keys and
-values of source attention.
+after the current position (PBD, figure 2). `TeacherForcedTarget` and `IncrementalTarget` store
+the keys and values of self-attention in training and in decoding. `SourceContext` stores the keys
+and values of source attention.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from torch.nn import functional
 
 _lock = threading.Lock()
 _stocks: list[Callable[..., Any]] = []
-"""PyTorch's original function, once for each active `float32_attention` context."""
+"""PyTorch's original function, listed once per active `float32_attention` context."""
 
 
 @contextlib.contextmanager
 def float32_attention() -> Iterator[None]:
     """Context manager in which scaled dot-product attention uses float32 despite autocast.
 
-    On CPUs, attention over up to 512 keys is slower in bfloat16. The context also affects fairseq's
-    attention, because PyTorch looks the function up at each call.
+    On CPUs, attention over up to 512 keys is slower in bfloat16 than in float32. The context also
+    affects fairseq's attention, because PyTorch looks up the function at each call.
     """
     with _lock:
         if not _stocks:
@@ -87,7 +87,7 @@ class KeysValues(NamedTuple):
 
 
 class Attention(nn.Module):
-    """Multi-head attention with separate projections, so that callers can choose the keys."""
+    """Multi-head attention with separate methods for projecting queries, keys and values."""
 
     def __init__(self, dim: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -105,26 +105,26 @@ class Attention(nn.Module):
         nn.init.zeros_(self.out_proj.bias)
 
     def project(self, states: Tensor) -> tuple[Tensor, KeysValues]:
-        """Return the queries, and the keys and values, of `states` [batch, time, dim]."""
+        """Project `states` [batch, time, dim] to queries, and to keys and values."""
         query, key, value = self._split_heads(self.in_proj(states), 3)
         return query, KeysValues(key, value)
 
     def project_queries(self, states: Tensor) -> Tensor:
-        """Return only the queries of `states` [batch, time, dim]."""
+        """Project `states` [batch, time, dim] only to queries."""
         dim = self.out_proj.in_features
         projected = functional.linear(states, self.in_proj.weight[:dim], self.in_proj.bias[:dim])
         return self._split_heads(projected, 1)[0]
 
     def project_keys_values(self, states: Tensor) -> KeysValues:
-        """Return only the keys and values of `states` [batch, time, dim]."""
+        """Project `states` [batch, time, dim] only to keys and values."""
         dim = self.out_proj.in_features
         projected = functional.linear(states, self.in_proj.weight[dim:], self.in_proj.bias[dim:])
         return KeysValues(*self._split_heads(projected, 2))
 
     def translate_keys_values(self, keys_values: KeysValues, vector: Tensor) -> KeysValues:
-        """Convert the keys and values of states s to those of the states s + `vector`.
+        """Return the keys and values of states s + `vector`, given the keys and values of s.
 
-        Only `vector` [dim] is projected, not the states a second time.
+        Only `vector` [dim] is projected, which is faster than projecting the states again.
         """
         dim = self.out_proj.in_features
         offsets = functional.linear(vector, self.in_proj.weight[dim:]).view(2, 1, self.heads, 1, -1)
@@ -193,7 +193,7 @@ class EncodedSource:
     """[rows], the sentence index of each target row, or None for one row per sentence."""
 
     def select_rows(self, order: Tensor) -> EncodedSource:
-        """Select the target rows `order`. Only `rows` changes: the sentences are not copied."""
+        """Return the target rows with the indices `order`. The sentences are not copied."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
     def row_indices(self) -> Tensor:
@@ -256,7 +256,7 @@ class SourceContext:
         return weights.view(rows, time, -1)
 
     def reorder(self, order: Tensor) -> None:
-        """Select the target rows `order`.
+        """Select the target rows with the indices `order`.
 
         If the number of rows is unchanged, fairseq reorders rows only within each sentence, so the
         keys and values stay the same.
@@ -291,7 +291,7 @@ class TargetContext(Protocol):
 
 
 class TeacherForcedTarget:
-    """Context for complete targets, as in training. Target keys precede source keys."""
+    """`TargetContext` for complete targets, as in training. Target keys precede source keys."""
 
     def __init__(
         self,
@@ -349,14 +349,14 @@ def pseudo_bidirectional_mask(
 
 
 class IncrementalTarget:
-    """Context for targets that are generated token by token.
+    """`TargetContext` for targets that are generated token by token.
 
-    Index t of a layer's cache holds source position t until target position t overwrites it.
+    Index t of a layer's cache stores source position t until target position t overwrites it.
     Therefore, the cache at each step is exactly the target's past plus the pseudo future.
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
-        """Fill the cache with `future`, the pseudo future of each layer, or None for no future."""
+        """Fill the cache with each layer's pseudo future, unless `future` is None."""
         self.step = -1
         self.mask: Tensor | None = None
         self.cache: list[KeysValues] = []
@@ -371,7 +371,7 @@ class IncrementalTarget:
         self.cache = [keys_values.select_rows(rows) for keys_values in future]
 
     def advance(self, tokens: Tensor) -> None:
-        """Advance to `tokens` [rows, 1], and update the mask."""
+        """Advance by one position, to `tokens` [rows, 1], and update the mask."""
         self.step += 1
         if self.lengths is not None:
             end = max(self.step + 1, int(self.cache[0].keys.size(2)))
@@ -380,7 +380,7 @@ class IncrementalTarget:
             self.mask = mask[:, None, None, :]
 
     def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
-        """Extend the cache of a layer. Return the attention output. See `TargetContext`."""
+        """Extend a layer's cache and return the attention output. See `TargetContext`."""
         query, own = attention.project(states)
         return attention.attend(query, self._join(layer, own), self.mask)
 
@@ -396,6 +396,6 @@ class IncrementalTarget:
         return self.cache[layer]
 
     def reorder(self, order: Tensor) -> None:
-        """Select the target rows `order` of the cache."""
+        """Select the cached target rows with the indices `order`."""
         self.cache = [cached.select_rows(order) for cached in self.cache]
         self.lengths = None if self.lengths is None else self.lengths[order]

@@ -15,9 +15,9 @@ from torch.nn import functional
 class SourceWords:
     """Source sentences in which out-of-vocabulary words have ids local to the sentence.
 
-    In the data, out-of-vocabulary words have any dictionary ids of `vocabulary` or more. The local
-    ids of the out-of-vocabulary words in a sentence are consecutive and begin with `vocabulary`, so
-    that a distribution needs few extra columns.
+    In the data, out-of-vocabulary words have dictionary ids of `vocabulary` or more. Their local
+    ids are consecutive within a sentence and start at `vocabulary`, so that a distribution needs
+    only a few extra columns.
     """
 
     tokens: Tensor
@@ -30,7 +30,7 @@ class SourceWords:
 
     @classmethod
     def from_ids(cls, ids: Tensor, vocabulary: int) -> SourceWords:
-        """Convert dictionary ids [batch, source time]. Local ids are not changed."""
+        """Convert dictionary ids [batch, source time] to local ids. Local ids stay the same."""
         first = first_positions(ids)
         beyond = ids >= vocabulary
         starts = beyond & (first == torch.arange(ids.size(1), device=ids.device))
@@ -44,7 +44,7 @@ class SourceWords:
 
     @property
     def width(self) -> int:
-        """Number of columns in a distribution: vocabulary size plus max unknown words."""
+        """Number of columns in a distribution, including columns for unknown words."""
         return self.vocabulary + self.unknown.size(1)
 
     def to_local(self, ids: Tensor, unk: int) -> Tensor:
@@ -89,7 +89,7 @@ def first_positions(ids: Tensor) -> Tensor:
 
 
 class CopyAttention(nn.Module):
-    """The copy attention alpha and the logit of p_gen (PoDA, equation 3).
+    """Layer that computes the copy attention alpha and the logit of p_gen (PoDA, equation 3).
 
     There is no dropout, because alpha must be a distribution over the source even in training.
     """
@@ -127,7 +127,7 @@ class CopyAttention(nn.Module):
             padding: [batch, source time], True at padding (default: no padding).
 
         Returns:
-            log alpha [batch, time, source time], at least in float32, and the logit of p_gen
+            log alpha [batch, time, source time], in float32 or float64, and the logit of p_gen
             [batch, time]
         """
         batch, time, dim = states.shape
@@ -167,7 +167,7 @@ class Copying:
     """[batch, time], the logit of p_gen."""
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Return log p(w) [batch, time, width] (equation 3), at least in float32.
+        """Return log p(w) [batch, time, width] (equation 3), in float32 or float64.
 
         Args:
             logits: [batch, time, vocabulary], the logits of p_v.
@@ -203,15 +203,15 @@ class _Parts(NamedTuple):
     generated: Tensor
     """log(p_gen p_v(w)), or `IMPOSSIBLE` for an out-of-vocabulary word."""
     alpha: Tensor
-    """log sum alpha, where the sum is over all positions of the word."""
+    """log of the sum of alpha over all positions of the word."""
     copied: Tensor
-    """log((1 - p_gen) sum alpha)."""
+    """log of (1 - p_gen) times the sum of alpha over all positions of the word."""
     mixed: Tensor
     """log p(w)."""
 
 
 class _Mixture(torch.autograd.Function):
-    """The function log(p_gen p_v + (1 - p_gen) alpha) and its gradient.
+    """The log-probability log(p_gen p_v + (1 - p_gen) alpha) and its gradient.
 
     p differs from p_gen p_v only for words in the source. Only these words are computed separately,
     so that each pass allocates only one tensor [rows, width].
@@ -236,7 +236,7 @@ class _Mixture(torch.autograd.Function):
             gate: [rows], the logit of p_gen.
             words: [rows, source time], local ids below `width`.
             first: [rows, source time], the first position of the same word.
-            width: vocabulary size plus max unknown words.
+            width: number of columns, including columns for unknown words.
         """
         dtype = torch.promote_types(logits.dtype, torch.float32)
         vocabulary = logits.size(1)
@@ -257,7 +257,7 @@ class _Mixture(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients for logits, alpha and gate, and None for the other arguments."""
+        """Return the gradients with respect to logits, alpha and gate."""
         out, alpha, gate, words, first, generated = ctx.saved_tensors
         (grad,) = outer
         parts = _mix(generated, alpha, gate, first)

@@ -49,7 +49,7 @@ class RowBatchNorm(ExactBuffers):
 
 @contextmanager
 def freeze_statistics(model: nn.Module) -> Iterator[None]:
-    """Keep the running statistics of each `RowBatchNorm` in `model` unchanged in this context."""
+    """Context manager in which `model` does not update the statistics of its batch norms."""
     norms = [module for module in model.modules() if isinstance(module, RowBatchNorm)]
     for norm in norms:
         norm.updates_statistics = False
@@ -92,10 +92,10 @@ class DilatedConvolution(nn.Module):
         return convolved
 
     def step(self, state: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the output [rows, dim] of a causal convolution at the next position.
+        """Return the output [rows, dim] of a causal convolution at the position `step`.
 
         Args:
-            state: [rows, dim], the input at that position.
+            state: [rows, dim], the input at this position.
             past: [rows, reach, dim], a ring buffer of earlier inputs, initially 0, which is updated
                 in place. Step t is at index t modulo the reach.
             step: index of the position.
@@ -110,11 +110,11 @@ class DilatedConvolution(nn.Module):
 
 UNKNOWN_SLOPE = -1.0
 SLOPE_UNITS = 100
-"""Slopes are stored as integer hundredths, so that their products with lengths are exact."""
+"""Scale of stored slopes, which are integers so that products with lengths are exact."""
 
 
 class Unfolding(ExactBuffers):
-    """Dynamic unfolding: a source s has max(|s|, a |s| + b) columns.
+    """Dynamic unfolding: the encoder returns max(|s|, a |s| + b) columns for a source s.
 
     The buffer `line` stores a and b, so checkpoints contain them.
     """
@@ -125,7 +125,7 @@ class Unfolding(ExactBuffers):
     def __init__(
         self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0, *, keep: bool = False
     ) -> None:
-        """Set a to `slope` and b to `offset`. By default, they are unknown until loaded.
+        """Set a to `slope` and b to `offset`. By default, both are unknown until loaded.
 
         With `keep`, the values in a checkpoint are ignored.
         """
@@ -144,7 +144,7 @@ class Unfolding(ExactBuffers):
         return torch.maximum(columns, lengths)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Tensor], name: str) -> None:
-        """If `keep` is set, replace a and b in a checkpoint's state dict."""
+        """If `keep` is set, replace a and b in the state dict with this module's values."""
         if self.keep:
             state_dict[f"{name}.line"] = self.line.detach().clone()
 
@@ -160,7 +160,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "selu": functional.selu,
 }
 GAINS = {"relu": 6.0, "selu": 3.0}
-"""Weights are uniform within +- sqrt(gain / fan-in): He et al. for relu, LeCun et al. for selu."""
+"""Gains of initial weights, which are uniform within +- sqrt(gain / fan-in)."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ class ResidualBlock(nn.Module):
         return self._add_residual(rows, positions.pack(self.convolution(batch)))
 
     def step(self, rows: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the output at the next position. See `DilatedConvolution.step`."""
+        """Return the output at the position `step`. See `DilatedConvolution.step`."""
         return self._add_residual(rows, self.convolution.step(self.before(rows), past, step))
 
     def _add_residual(self, rows: Tensor, convolved: Tensor) -> Tensor:
@@ -252,7 +252,7 @@ class DilatedStack(nn.Module):
 
     @property
     def cache_size(self) -> int:
-        """Number of states that all blocks cache in incremental decoding, in total."""
+        """Total number of states per sequence that the blocks cache in incremental decoding."""
         return sum(block.convolution.reach for block in self._all_blocks())
 
     def forward(self, rows: Tensor, positions: Rows) -> Tensor:
@@ -262,10 +262,10 @@ class DilatedStack(nn.Module):
         return rows
 
     def step(self, rows: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the output [rows, dim] at the next position.
+        """Return the output [rows, dim] at the position `step`.
 
         Args:
-            rows: [rows, dim], the input at that position, one row per sequence.
+            rows: [rows, dim], the input at this position, one row per sequence.
             past: [rows, cache_size, width], the ring buffers of all blocks, updated in place.
             step: index of the position.
         """
@@ -281,7 +281,7 @@ class DilatedStack(nn.Module):
 
 
 def init_weights(module: nn.Module, activation: str) -> None:
-    """Initialize the weights of all linear layers for an activation. Set biases to 0."""
+    """Initialize linear layers as in He et al. or, for selu, LeCun et al. Biases are 0."""
     for linear in module.modules():
         if isinstance(linear, nn.Linear):
             bound = math.sqrt(GAINS[activation] / linear.in_features)

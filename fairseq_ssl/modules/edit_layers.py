@@ -42,7 +42,7 @@ class WordSpans(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words in a batch, ordered by sentence. Each tensor is [words]."""
+    """The words in a batch, ordered by sentence. Each tensor has the shape [words]."""
 
     sentence: Tensor
     """Index of the word's sentence."""
@@ -61,23 +61,23 @@ class Words(NamedTuple):
         return words if spans.real is None else words.select(spans.real.flatten())
 
     def select(self, which: Tensor) -> Words:
-        """Return the words that a mask or ascending indices select."""
+        """Return the words selected by a mask or by ascending indices."""
         return Words(*(part[which] for part in self))
 
 
 class EditStates(NamedTuple):
-    """The encoder output. Each tensor is [batch, time, dim]."""
+    """The encoder output. Each tensor has the shape [batch, time, dim]."""
 
     tokens: Tensor
     """h in PIE, the states of the tokens."""
     replacing: Tensor | None
-    """r in PIE, which scores replacements of each token, or None in an unfactorized encoder."""
+    """r in PIE, states that score replacements of tokens, or None in an unfactorized encoder."""
     following: Tensor | None
-    """a in PIE, which scores insertions after each token, or None in an unfactorized encoder."""
+    """a in PIE, states that score insertions after tokens, or None in an unfactorized encoder."""
 
 
 class EditLogits(NamedTuple):
-    """Logits for a batch, concatenated over sentences. Positions are <s> and the tokens."""
+    """Logits for a batch, concatenated over sentences. Each <s> and each token is a position."""
 
     edits: Tensor
     """[positions, labels], logits of the edits."""
@@ -97,7 +97,7 @@ def edit_probabilities(edits: Tensor, errors: Tensor | None) -> tuple[Tensor, Te
 
 
 def top_edits(edits: Tensor, errors: Tensor) -> TopEdits:
-    """Return the most probable edits at each position. `edits` is changed in place.
+    """Return the most probable edits except keep at each position. `edits` is overwritten.
 
     Args:
         edits: [positions, labels], probabilities.
@@ -177,7 +177,7 @@ class EditLayer(nn.Module):
 
 @dataclass(frozen=True)
 class EncodedTokens:
-    """Token states of sentences, from which the units of some words can be computed."""
+    """Token states of a batch, from which the edit units of its words can be computed."""
 
     states: Tensor
     """[batch, time, dim], the output of the last layer."""
@@ -196,7 +196,7 @@ class EditEncoder(nn.Module):
     """A BERT encoder with two edit units per word, for replacement and insertion.
 
     Tokens and units share all weights. Tokens attend only to tokens, and a unit attends to tokens
-    and to itself, so tokens are computed first. Without `factorized`, there are no units.
+    and to itself, so tokens are computed first. If `factorized` is False, there are no units.
     """
 
     def __init__(self, sizes: EncoderSizes, padding: int, factorized: bool = True) -> None:
@@ -259,8 +259,8 @@ class EditEncoder(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the states of the edit units r and a for words, each [words, dim].
 
-        The position embedding of r is that of the word's first token. For a, it is the mean for the
-        last token and the next token.
+        r has the position embedding of the word's first token. The position embedding of a is the
+        mean over the positions of the word's last token and of the next token.
 
         Args:
             encoded: the tokens.
@@ -303,13 +303,13 @@ def _unit_mask(words: Words, is_padding: Tensor, rows: Rows) -> Tensor:
 
 
 class EditScores(nn.Module):
-    """Output layer for keep, delete, M appends, M replacements, K transforms (equation 3).
+    """Output layer for keep, delete, M appends, M replacements and K transforms (equation 3).
 
-    H is the transform in BERT's masked language model head, phi the embeddings, x_i the token:
+    H is the transform in BERT's masked language model head, phi the embedding, and x_i the token:
 
         keep            theta . h + phi(x_i) . H(h)
         append of w     theta . h + phi(x_i) . H(h) + phi(w) . H(a)
-        replace by w    theta . h + (phi(w) - phi(x_i)) . H(r)
+        replace with w  theta . h + (phi(w) - phi(x_i)) . H(r)
         delete          theta . h
         transform       theta . h + phi(x_i) . H(h)
 
@@ -427,7 +427,7 @@ class EditScores(nn.Module):
         return torch.cat([before + nothing, kept + grams, after + nothing], dim=1)
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
-        """Return phi(w) for each q-gram [M, dim]. In evaluation mode, use the cache."""
+        """Return phi(w) for each q-gram [M, dim]. In evaluation mode, use the cache, if any."""
         if self.training:  # fairseq's optimizers change weights through `data`
             self.cached_grams = None
         if self.cached_grams is None:
@@ -443,7 +443,7 @@ class EditScores(nn.Module):
         return embedded.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
 
     def cache_grams(self, embeddings: Tensor) -> None:
-        """Compute the q-gram embeddings for inference, once per version of `embeddings`."""
+        """Compute and cache the q-gram embeddings for inference."""
         if self.factorized:
             with torch.no_grad():
                 self.cached_grams = self._embed_grams(embeddings)

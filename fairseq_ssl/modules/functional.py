@@ -1,4 +1,4 @@
-"""Helpers for data types, padded batches, initial weights, hashing and softmax."""
+"""Functions for data types, padded batches, initial weights, hashing and softmax."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Rows:
 
     @classmethod
     def of_sentences(cls, sentence: Tensor, batch: int) -> Rows:
-        """Return left-aligned positions for vectors with ascending sentence indices [rows]."""
+        """Return left-aligned positions, given the vectors' sentence indices in ascending order."""
         counts = torch.bincount(sentence, minlength=batch)
         time = int(counts.max())
         if batch * time == len(sentence):
@@ -98,9 +98,9 @@ class Rows:
 
 
 def weight_version(weight: Tensor) -> tuple[int, int]:
-    """Return numbers that change if a weight is replaced or changed in place.
+    """Return a key that changes when a weight is replaced or modified in place.
 
-    Changes of `weight.data` in place are not detected.
+    In-place changes of `weight.data` are not detected.
     """
     return weight.data_ptr(), 0 if weight.is_inference() else weight._version
 

@@ -1,9 +1,9 @@
 """Relative attention (Shaw et al., 2018) and shifted sinusoidal positions (SHAPE).
 
-Relative attention adds a vector to each key and value, which depends on the distance, -L to L, and
-is stored in a table [2L + 1, dim]. `expand_distances` converts scores by distance to scores by key,
-and `sum_by_distance` is its adjoint. A few rows are processed at a time, so that memory is linear
-in the length.
+Relative attention adds a vector to each key and value. The vector depends on the distance, -L to L,
+and is stored in a table [2L + 1, dim]. `expand_distances` converts scores by distance to scores by
+key, and `sum_by_distance` is its adjoint. A few rows are processed at a time, so that memory is
+linear in the length.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
-"""Number of scores in memory at a time, by device type. On a CPU, they fit into the cache."""
+"""Number of scores computed at a time, by device type. On a CPU, they fit into the cache."""
 CACHED_MASKS = 4
 """Number of lengths whose masks are cached. All layers of an encoder use the same length."""
 
@@ -54,7 +54,7 @@ def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
 
 @lru_cache(maxsize=CACHED_MASKS)
 def _is_right(limit: int, queries: int, keys: int, device: Any) -> Tensor:
-    """Return a mask [queries, L + keys + L], True for keys j > i of query i, False in margins."""
+    """Return a mask [queries, L + keys + L], True for keys after the query, False in margins."""
     with torch.inference_mode(False):
         right = _is_apart(1, queries, keys, device)
         return torch.nn.functional.pad(right, (limit, limit))
@@ -62,7 +62,7 @@ def _is_right(limit: int, queries: int, keys: int, device: Any) -> Tensor:
 
 @lru_cache(maxsize=CACHED_MASKS)
 def _ends(limit: int, queries: int, keys: int, device: Any, dtype: torch.dtype) -> Tensor:
-    """Return two masks [queries, keys, 2], 1 where j - i <= -L and where j - i >= L."""
+    """Return two masks [queries, keys, 2]: 1 where j - i <= -L, and 1 where j - i >= L."""
     with torch.inference_mode(False):
         right = _is_apart(limit, queries, keys, device)
         left = ~_is_apart(1 - limit, queries, keys, device)
@@ -93,13 +93,13 @@ class AttentionMasks(NamedTuple):
     """Masks of relative attention."""
 
     future: Tensor | None
-    """[queries, keys], added to scores, minus infinity for future keys, or None for no mask."""
+    """[queries, keys], additive mask with minus infinity for future keys, or None for no mask."""
     pads: Tensor | None
     """[rows, keys], True at padding, or None for no padding."""
     dropped: Tensor | None
     """[rows, queries, keys], True where dropout sets probabilities to 0, or None for no dropout."""
     dropout: float
-    """Dropout probability, needed for scaling."""
+    """Dropout probability. Kept probabilities are divided by 1 minus this number."""
 
 
 def relative_attention(
@@ -159,7 +159,7 @@ class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients for queries, keys, values and tables."""
+        """Return the gradients with respect to queries, keys, values and tables."""
         q, k, v, key_table, value_table, future, pads, dropped = ctx.saved_tensors
         masks, limit = AttentionMasks(future, pads, dropped, ctx.dropout), key_table.size(0) // 2
         of_rows, of_tables = [], []
@@ -215,21 +215,21 @@ def _drop(p: Tensor, masks: AttentionMasks, rows: slice) -> Tensor:
 
 
 def _softmax_gradient(dp: Tensor, p: Tensor) -> Tensor:
-    """Return the gradient for the scores, p (dp - sum_j p dp), and overwrite `dp`."""
+    """Return the gradient with respect to the scores, p (dp - sum_j p dp). Overwrite `dp`."""
     weighted = dp.mul_(p)
     return weighted.sub_(p * weighted.sum(-1, keepdim=True))
 
 
 def _table_gradient(by_distance: Tensor, vectors: Tensor) -> Tensor:
-    """Return the gradient for a table [2L + 1, dim], summed over rows and queries."""
+    """Return a table's gradient [2L + 1, dim], summed over rows and queries."""
     return by_distance.flatten(0, 1).T @ vectors.flatten(0, 1)
 
 
 class RelativeSelfAttention(MultiheadAttention):
     """Self-attention with relative positions (Shaw et al., 2018).
 
-    The heads of a layer share tables [2 `limit` + 1, head_dim]: one for keys and one for values, or
-    if `one_table` a single table for both.
+    The heads of a layer share two tables [2 `limit` + 1, head_dim], one for keys and one for
+    values. If `one_table` is True, keys and values share a single table.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class LastShift:
     """The shift of an encoder's last batch, which the decoder can share."""
 
     value: Tensor | None = None
-    """[batch, 1], or None without a shift."""
+    """[batch, 1], or None if the batch was not shifted."""
 
 
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
@@ -325,10 +325,10 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     Position i has the embedding PE(i + k, m), with k ~ U{0, ..., K}.
 
     The shift k is drawn at each training step from torch's generator, which fairseq seeds with the
-    update number, so resumed runs draw the same shifts. In evaluation, k is `eval_offset`. Without
-    shift and offset, the output equals that of the base class bit for bit.
+    update number, so resumed runs draw the same shifts. In evaluation, k is `eval_offset`. If
+    k is always 0, the output equals the base class's output bit for bit.
 
-    K is `max_shift`. In the first `warmup_updates` updates, K grows linearly from 0 to `max_shift`.
+    K is `max_shift`, to which it grows linearly from 0 in the first `warmup_updates` updates.
     K depends only on the number of updates, so it is the same in resumed runs and all processes.
     """
 
@@ -381,7 +381,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
 
     @property
     def current_max_shift(self) -> int:
-        """K at the current update."""
+        """Maximum shift K at the current update."""
         if self.num_updates >= self.warmup_updates:
             return self.max_shift
         return self.max_shift * self.num_updates // self.warmup_updates
@@ -396,7 +396,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         """Return position embeddings [batch, time, dim] for ids `input` [batch, time].
 
         Embeddings are 0 at padding. With `incremental_state`, only the last position is embedded,
-        and time is 1. In training mode, incremental decoding is not shifted.
+        and time is 1. In incremental decoding in training mode, positions are not shifted.
         """
         shift = None
         if not (self.training and incremental_state is not None):
@@ -412,7 +412,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         return table[index]
 
     def _shift(self, input: Tensor) -> Tensor | None:
-        """Return the shifts [batch, 1] for a batch, or None without a shift."""
+        """Return the shifts [batch, 1] for a batch, or None if positions are not shifted."""
         if self.training and self.leader is not None:
             return self.leader.value
         largest = self.current_max_shift if self.training else self.eval_offset

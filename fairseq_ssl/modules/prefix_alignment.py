@@ -1,8 +1,8 @@
-"""A pseudo future that begins after the source prefix that corresponds to the target prefix.
+"""A pseudo future that begins after the source prefix that is aligned to the target prefix.
 
-In PBD, target position t attends to the source positions after t, which no longer correspond to it
-after an inserted or deleted token. `PrefixAlignment` finds the corresponding source position with
-the edit distance. This is not in the paper.
+In PBD, target position t attends to the source positions after t. After an inserted or deleted
+token, source position t no longer corresponds to target position t. `PrefixAlignment` finds the
+corresponding source position with the edit distance. This is not in the paper.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.nn import functional
 from fairseq_ssl.modules.attention import Attention, EncodedSource, KeysValues
 
 TIES = 1 << 20
-"""Factor of distances, larger than the terms that break ties, which are at most 4 * length + 3."""
+"""Factor of distances, which is larger than the tie-breaking terms (at most 4 * length + 3)."""
 
 
 class PrefixAlignment:
@@ -25,9 +25,9 @@ class PrefixAlignment:
     The first t target tokens have consumed the first j source tokens, where j minimizes the
     Levenshtein distance D(t, j). Among several minima, j is the one closest to t, then the lowest.
 
-    The table contains the score t + j - D(t, j): 2 for each pair of equal tokens, and 1 for each
-    substitution. Scores never decrease within a row, so a cumulative maximum replaces the loop
-    over j.
+    The table contains the score t + j - D(t, j), which adds 2 for each pair of equal tokens and 1
+    for each substitution. Scores never decrease within a row, so a cumulative maximum replaces the
+    loop over j.
     """
 
     def __init__(self, source: Tensor, real: Tensor) -> None:
@@ -70,18 +70,18 @@ class PrefixAlignment:
         return self._consumed(torch.stack(table, 1), self.lengths[:, None], written[:, :, None])
 
     def _add_row(self, scores: Tensor) -> None:
-        """Add a row to the table, given `scores` [rows, source time] for pairing a token."""
+        """Compute the next table row, given the next token's `scores` [rows, source time]."""
         longer = torch.maximum(self.row[:, 1:], self.row[:, :-1] + scores)
         self.row = functional.pad(longer, (1, 0)).cummax(1).values
 
     def _consumed(self, scores: Tensor, lengths: Tensor, written: Tensor | int) -> Tensor:
-        """Return the source length with the best of the `scores` [..., source time + 1]."""
+        """Return the source length with the lowest cost, given `scores` [..., source time + 1]."""
         tie = (4 * (lengths - written) + 1).abs()
         cost = torch.add(tie, lengths - scores, alpha=TIES)
         return lengths.expand_as(scores).gather(-1, cost.argmin(-1, keepdim=True))[..., 0]
 
     def reorder(self, order: Tensor, has_same_source: bool) -> None:
-        """Select the rows `order`. `has_same_source` means that no row gets a different source."""
+        """Select the rows `order`. If `has_same_source`, each row keeps its source."""
         self.row = self.row[order]
         if not has_same_source:
             self.source, self.real = self.source[order], self.real[order]
@@ -89,15 +89,15 @@ class PrefixAlignment:
 
 
 class AlignedIncrementalTarget:
-    """Context for targets that are generated token by token, with an aligned pseudo future.
+    """`TargetContext` for generation token by token, with an aligned pseudo future.
 
-    A layer's cache holds the source of each sentence, followed by the tokens of all its hypotheses
-    at each step. A mask selects the tokens of each hypothesis, so beam search reorders only the
-    mask.
+    A layer's cache contains the source of each sentence, followed by the tokens of all its
+    hypotheses at each step. A mask selects the tokens of each hypothesis, so beam search reorders
+    only the mask.
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues]) -> None:
-        """Fill the cache with `future`, the pseudo future of each layer."""
+        """Fill the cache with each layer's pseudo future."""
         rows = encoded.row_indices()
         real = encoded.real[rows]
         self.alignment = PrefixAlignment(encoded.tokens[rows], real)
@@ -112,20 +112,20 @@ class AlignedIncrementalTarget:
         self.mask: Tensor | None = None
 
     def advance(self, tokens: Tensor) -> None:
-        """Advance to `tokens` [rows, 1], and update the mask."""
+        """Advance by one position, to `tokens` [rows, 1], and update the mask."""
         later = self.positions > self.alignment.extend(tokens)
         mask = torch.cat([later, self.past, self.own[: len(later)]], dim=1)
         self.past = mask[:, later.size(1) :]
         self.mask = mask.view(-1, 1, self.group, mask.size(1))
 
     def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
-        """Extend the cache of a layer. Return the attention output. See `TargetContext`."""
+        """Extend a layer's cache and return the attention output. See `TargetContext`."""
         query, own = attention.project(states.view(-1, self.group, states.size(2)))
         self.cache[layer] = self.cache[layer].concat(own)
         return attention.attend(query, self.cache[layer], self.mask).view(states.shape)
 
     def reorder(self, order: Tensor) -> None:
-        """Select the target rows `order`.
+        """Select the target rows with the indices `order`.
 
         If the number of rows is unchanged, fairseq reorders rows only within each sentence, so the
         cache stays the same.

@@ -29,7 +29,7 @@ class DirectionBatch(NamedTuple):
 
 
 def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
-    """Return log P of each target [rows].
+    """Return the log-likelihood of each target [rows].
 
     Args:
         scores: [rows, time, vocabulary], log-probabilities.
@@ -43,8 +43,8 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
 def reconstruction_loss(forward: Tensor, backward: Tensor) -> Tensor:
     """Return the loss of each sentence x [batch], given different candidate translations y_k.
 
-    The loss is -log sum_k P(y_k | x) P(x | y_k). Its gradient weights each candidate by the
-    candidate's share of the sum.
+    The loss is -log sum_k P(y_k | x) P(x | y_k). In its gradient, the weight of a candidate
+    is the candidate's fraction of the sum.
 
     Args:
         forward: [batch, beam], log P(y_k | x), best first. Missing candidates are minus infinity.

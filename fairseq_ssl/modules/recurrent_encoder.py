@@ -61,11 +61,11 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
 
 
 class _Normalize(torch.autograd.Function):
-    """Normalized embeddings of words.
+    """Lookup of normalized embeddings, and its gradient.
 
-    The gradient through the statistics affects every embedding in the vocabulary. Together, both
-    passes take 40% of the time of automatic differentiation, which would dominate an update on
-    short texts.
+    The gradient through the statistics affects every embedding in the vocabulary. The forward and
+    backward passes together take 40% of the time of automatic differentiation, which would
+    dominate an update on short texts.
     """
 
     @staticmethod
@@ -97,7 +97,7 @@ class _Normalize(torch.autograd.Function):
 
 
 class RecurrentEncoder(nn.Module):
-    """Word embeddings and an LSTM: h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (Kiyono, 2022, 3.4)."""
+    """Word embeddings and an LSTM: h_t = LSTM(E x_t, h_{t-1}), h_0 = 0 (Kiyono, 2022)."""
 
     def __init__(
         self, sizes: RecurrentSizes, padding: int, counts: Sequence[int] | None = None
@@ -107,8 +107,8 @@ class RecurrentEncoder(nn.Module):
         Args:
             sizes: sizes and options.
             padding: padding id.
-            counts: word counts in the corpus, with which to normalize embeddings (default: do not
-                normalize).
+            counts: word counts in the corpus, with which embeddings are normalized (default: no
+                normalization).
         """
         super().__init__()
         self.sizes = sizes

@@ -44,7 +44,7 @@ class ResidualNorm(nn.LayerNorm):
         self.before = before
 
     def enter(self, states: Tensor) -> Tensor:
-        """Return the sublayer's input, which is `states`, normalized if pre-norm."""
+        """Return the sublayer's input: `states`, normalized in a pre-norm layer."""
         normed: Tensor = self(states) if self.before else states
         return normed
 
@@ -143,7 +143,7 @@ class DecoderLayer(nn.Module):
     def reuse_as_future(self, block: TransformerBlock, keys_values: KeysValues) -> KeysValues:
         """Return the output of `project_future`, computed from the encoder's `keys_values`.
 
-        `block` has computed these keys and values from the same states without segments.
+        `block` must have computed them from the same states, without a segment embedding.
         """
         assert self.segments is not None
         return block.self_attn.translate_keys_values(keys_values, self.segments[FUTURE])

@@ -15,14 +15,14 @@ from fairseq_ssl.modules.functional import logical_right_shift, mix_bits
 NEGATIVE_SLOPE = 0.01
 """Negative slope of the leaky ReLU."""
 MAX_TYPE_TOKEN_RATIO = 0.5
-"""Below this ratio of distinct subwords, projecting each distinct subword once is faster."""
+"""Ratio of distinct subwords to tokens below which each distinct subword is projected once."""
 
 
 class WindowLogits(NamedTuple):
     """Logits for the windows of all texts in a batch, concatenated."""
 
     logits: list[Tensor]
-    """[windows, classes] for each imitator."""
+    """One tensor [windows, classes] for each imitator."""
     texts: Tensor
     """[windows], the index of each window's text in the batch."""
     counts: Tensor
@@ -45,7 +45,7 @@ class Imitators(nn.Module):
         """Build the imitators.
 
         Args:
-            vocabulary: number of subwords.
+            vocabulary: subword vocabulary size.
             classes: number of classes (|Y|).
             windows: c_i of each imitator, which reads 2 c_i + 1 subwords.
             padding: padding id.

@@ -1,9 +1,9 @@
 """Functions that add noise to clean text, as in the papers.
 
-`add_noise` adds noise to a list of lines, `noise_file` to a file of any size with several processes
-or machines, and `LineNoise` to batches of lines in another engine. `describe_noises` lists the
-methods with their options. `build_confusion_sets` and `count_learner_errors` create the resources
-of the methods ``confusion`` and ``learner``.
+`add_noise` adds noise to a list of lines. `noise_file` adds noise to a file of any size, on several
+processes or machines. `LineNoise` adds noise to batches of lines in a different engine.
+`describe_noises` lists the methods with their options. `build_confusion_sets` and
+`count_learner_errors` create resources for the methods ``confusion`` and ``learner``.
 
 >>> from fairseq_ssl.noise import add_noise
 >>> add_noise(["the cat sat on the mat", "a dog barked"], "direct", seed=1)

@@ -1,4 +1,4 @@
-"""Noise specifications (``direct:keep=0.2``), and noise for blocks of a text file as bytes."""
+"""Noise specifications such as ``direct:keep=0.2``, and noise for the blocks of a text file."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ NOISES: dict[str, type[Any]] = {
 WITHIN_WORDS = tuple(
     kind for kind, noise in NOISES.items() if "table" in noise.__dataclass_fields__
 )
-"""Noises that read and write words in a `WordTable`. Others work on ids alone."""
+"""Noises that need the spelling of words, from a `WordTable`. Other noises only need word ids."""
 
 
 @dataclass(frozen=True)
 class NoiseSpec:
-    """Name and options of one noise of a chain."""
+    """Name and options of a noise in a chain."""
 
     kind: str
     options: Mapping[str, float | bool | str]
@@ -45,7 +45,7 @@ class NoiseSpec:
     def __str__(self) -> str:
         """Return the specification, such as ``direct:keep=0.2:mask=0.3``.
 
-        Options with their default value are included, except strings.
+        It includes options with default values, except strings.
         """
         values = {
             name: self.options.get(name, field.default)
@@ -65,14 +65,14 @@ class NoiseSpec:
 
 
 def parse_noise(words: str) -> list[NoiseSpec]:
-    """Parse a noise chain ``kind:option=value:...,kind,...``. Return one `NoiseSpec` per noise."""
+    """Parse a chain of noises such as ``direct:keep=0.2,characters`` into one spec per noise."""
     return [NoiseSpec(*specs.parse_spec("noise", NOISES, word)) for word in words.split(",")]
 
 
 def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
-    """Create the noise function of a chain.
+    """Create the noise function for a chain of noise specifications.
 
-    Each noise receives the `resources` whose names are fields of its class.
+    Each noise receives the `resources` that have the names of its fields.
     """
     noises: list[Noise] = []
     for spec in chain:
@@ -84,29 +84,29 @@ def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noi
 
 
 def describe_noises() -> str:
-    """Return a list of all noises and their options, for a help text."""
+    """Return a text that lists all noises and their options, for the help of a command."""
     return specs.describe_registry(NOISES)
 
 
 MAX_TOKENS = 10_000
-"""Max tokens per line."""
+"""Maximum number of tokens per line."""
 
 
 @dataclass(frozen=True)
 class CorpusNoise:
     """Picklable function that adds noise to a block of lines.
 
-    The random numbers of a line are seeded with `seed`, the block number and the line's position in
-    the block.
+    The random numbers of a line are seeded with `seed`, the block number, and the index of the line
+    in the block.
     """
 
     noise: Noise
     table: WordTable
-    """Words of the block and of the noise."""
+    """Words that the noise can insert, and words of the current block."""
     seed: int
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the noisy lines of a block. Raise DataError for a line that cannot be noised."""
+        """Return the noisy lines of a block. Raise DataError if `line_problem` rejects a line."""
         split = split_words(block.data[0], MAX_TOKENS)
         if split is None:
             raise _line_error(block)
@@ -121,29 +121,29 @@ class CorpusNoise:
 
 
 def _line_error(block: Block) -> DataError:
-    """Return the error of the first line that `split_words` rejects."""
+    """Return the error for the first line that `split_words` rejects."""
     for index, line in enumerate(block.lines()):
         if problem := line_problem(line):
             return DataError(
-                f"{block.place(index)} {problem}. Fix the line, or drop such lines first, for "
+                f"{block.place(index)} {problem}. Fix the line, or remove such lines first, for "
                 "example with fairseq-ssl filter."
             )
     raise AssertionError
 
 
 def line_problem(line: str) -> str:
-    """Return why a line cannot be noised, such as ``is blank``, or an empty string."""
+    """Return the problem of an invalid line, such as ``is blank``. It is empty for a valid line."""
     if not line or line.isspace():
         return "is blank"
     if "\0" in line:
         return "contains a NUL character"
     if len(line) > 2 * MAX_TOKENS and len(line.split()) > MAX_TOKENS:
-        return f"has {len(line.split())} tokens. The maximum is {MAX_TOKENS}"
+        return f"contains {len(line.split())} tokens. The maximum is {MAX_TOKENS}"
     return ""
 
 
 def count_words(span: Span) -> Counter[str]:
-    """Count the words of the lines of a span, separated by whitespace."""
+    """Count the whitespace-separated words in a span of a text."""
     counts: Counter[str] = Counter()
     for block in span_blocks(span):
         counts.update(count_line_words(block.data[0].decode("utf-8", "replace").split("\n")))

@@ -1,4 +1,4 @@
-"""Words of a text as bytes in one buffer, and tables of words with ids."""
+"""Word tables that map ids to words, with all words in one byte buffer."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fairseq_ssl.noise.batch import TokenBatch, Tokens
 NEWLINE, SPACE = 10, 32
 WIDE_SPACES = tuple(space.encode() for space in "\x85\xa0\u1680\u205f\u3000")
 GENERAL_SPACES = re.compile(rb"\xe2\x80[\x80-\x8a\xa8\xa9\xaf]")
-"""U+2000 to U+200A, U+2028, U+2029 and U+202F, but not the quotation marks and dashes nearby."""
+"""Regular expression for U+2000 to U+200A, U+2028, U+2029 and U+202F in UTF-8."""
 
 
 @dataclass(frozen=True)
 class ByteWords:
     """A table of words, stored in one byte buffer.
 
-    The word with id n is the `sizes[n]` bytes of `buffer` from `starts[n]`. Each word is followed
-    by a space.
+    The word with id n is stored in `buffer[starts[n] : starts[n] + sizes[n]]`. The byte after each
+    word is a space.
     """
 
     buffer: NDArray[np.uint8]
@@ -41,9 +41,10 @@ class ByteWords:
         return cls(buffer, np.cumsum(sizes + 1) - sizes - 1, sizes)
 
     def and_those_of(self, other: ByteWords) -> ByteWords:
-        """Return the concatenated table. The ids of `other` follow the ids of this table.
+        """Return a table that contains the words of this table, then the words of `other`.
 
-        The next call overwrites the words of `other` in the table.
+        The returned table shares memory with this table. The next call overwrites the words of
+        `other` in it.
         """
         return ByteWords(
             self._extended("buffer", other.buffer),
@@ -52,7 +53,7 @@ class ByteWords:
         )
 
     def _extended(self, name: str, more: NDArray[Any]) -> NDArray[Any]:
-        """Return an array of this table with `more` at the end, without copying the table again."""
+        """Return the array `name` followed by `more`, in a buffer that later calls reuse."""
         own, array = getattr(self, name), self._extended_arrays.get(name)
         total = len(own) + len(more)
         if array is None or len(array) < total:
@@ -63,7 +64,7 @@ class ByteWords:
 
     def characters(self) -> NDArray[np.int64]:
         """Return the number of characters of each word."""
-        is_first = (self.buffer & 0xC0) != 0x80  # the first byte of a character in UTF-8
+        is_first = (self.buffer & 0xC0) != 0x80  # the first UTF-8 byte of a character
         if is_first.all():
             return self.sizes
         up_to = np.zeros(len(self.buffer) + 1, np.int64)
@@ -79,9 +80,9 @@ class ByteWords:
         return [data[start:end].decode() for start, end in spans]
 
     def same(self, first: Tokens, second: Tokens) -> NDArray[np.bool_]:
-        """Compare two arrays of ids elementwise: True where both are the same word."""
+        """Compare two arrays of ids elementwise. The result is True where the words are equal."""
         same: NDArray[np.bool_] = first == second
-        # Compare sizes and first bytes before the bytes of the few remaining pairs.
+        # Compare sizes and first bytes, then all bytes of the few remaining pairs.
         alike = np.flatnonzero(~same)
         alike = alike[self.sizes.take(first[alike]) == self.sizes.take(second[alike])]
         begins = (self.buffer[self.starts[words[alike]]] for words in (first, second))
@@ -94,16 +95,16 @@ class ByteWords:
         return same
 
     def to_bytes(self, block: TokenBatch) -> bytes:
-        """Return the text of a batch of ids: words separated by spaces, lines by newlines."""
+        """Return a batch as UTF-8 text: words separated by spaces, lines ended by newlines."""
         sizes = self.sizes.take(block.tokens) + 1
         text = self._bytes(block.tokens, sizes)
         text[np.cumsum(sizes)[block.ends - 1] - 1] = NEWLINE
         return text.tobytes()
 
     def _bytes(self, words: Tokens, sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Return the first `sizes[i]` bytes of each word `words[i]`, concatenated.
+        """Return the concatenated bytes of words: `sizes[i]` bytes from the start of `words[i]`.
 
-        All sizes are 1 or more.
+        All sizes must be 1 or more.
         """
         if not len(words):
             return np.empty(0, np.uint8)
@@ -115,25 +116,25 @@ class ByteWords:
 
 
 class WordTable:
-    """The words that a noise can insert, followed by the words of a text."""
+    """A mutable table of the words that a noise can insert and the words of the current text."""
 
     def __init__(self, inserted: Sequence[str] = ()) -> None:
-        """Create a table in which the ids of the words to insert are their indices."""
+        """Create a table in which the id of each word to insert is its index in `inserted`."""
         self.words = self._inserted = ByteWords.of(inserted)
 
     def start(self, own: ByteWords, lengths: NDArray[np.int64]) -> TokenBatch:
-        """Replace the words of the last text by those of lines with `lengths[i]` words."""
+        """Replace the current text with the words `own`, in lines of `lengths[i]` words."""
         self.words = self._inserted
         return TokenBatch(self._extend(own), lengths)
 
     def start_lines(self, lines: Iterable[str]) -> TokenBatch:
-        """Replace the words of the last text by the whitespace-separated words of `lines`."""
+        """Replace the current text with the whitespace-separated words of `lines`."""
         words = list(map(str.split, lines))
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         return self.start(ByteWords.of(list(chain.from_iterable(words))), lengths)
 
     def add(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """Add words to those of the text. Return their ids."""
+        """Add words to the current text. Return their ids."""
         return self._extend(ByteWords.of(words))
 
     def strings(self, words: Tokens) -> list[str]:
@@ -141,7 +142,7 @@ class WordTable:
         return self.words.strings(words)
 
     def to_lines(self, block: TokenBatch) -> list[str]:
-        """Return one string per line of a batch, with the words joined by spaces."""
+        """Return each line of a batch as a string, with words joined by spaces."""
         words = self.strings(block.tokens)
         spans = zip(block.lengths.tolist(), block.ends.tolist(), strict=True)
         return [" ".join(words[end - length : end]) for length, end in spans]
@@ -153,9 +154,9 @@ class WordTable:
 
 
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
-    """Split lines into words, like `str.split`. Return the words, and the word count of each line.
+    """Split lines into words, as in `str.split`. Return the words and the word count of each line.
 
-    Return None for a blank line, a line of more than `most` words, NUL, and invalid UTF-8.
+    Return None if there is a blank line, a line of more than `most` words, NUL or invalid UTF-8.
     """
     if not data.endswith(b"\n"):
         data += b"\n"
@@ -168,7 +169,7 @@ def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] |
     buffer = np.frombuffer(data, np.uint8).copy()
     after = np.flatnonzero(buffer <= SPACE)
     spaces = buffer.take(after)
-    controls = (spaces < 9) | ((spaces > 13) & (spaces < 28))  # no spaces for `str.split`
+    controls = (spaces < 9) | ((spaces > 13) & (spaces < 28))  # not whitespace in `str.split`
     if controls.any():
         if not spaces.min():
             return None
@@ -190,7 +191,7 @@ def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] |
 
 
 def _with_ascii_spaces(data: bytes) -> bytes:
-    """Replace each non-ASCII space of a UTF-8 text by a space."""
+    """Replace each non-ASCII whitespace character in UTF-8 text with a space."""
     for space in WIDE_SPACES:
         data = data.replace(space, b" ")
     return GENERAL_SPACES.sub(b" ", data) if b"\xe2\x80" in data else data

@@ -29,23 +29,23 @@ DELETE, INSERT, REPLACE, SWAP = range(4)
 class CharacterNoise:
     """Delete, insert, replace or swap random characters, each with the same probability.
 
-    A random letter is inserted before the character or replaces it. A swap exchanges a character
-    with the next one, the last character with the previous one. Spaces never change. The only
-    character of a word is neither deleted nor swapped.
+    Insertion adds a random letter before a character. Replacement puts a random letter in its
+    position. A swap exchanges a character with the next one, or the last character of a word with
+    the previous one. Words of one character are neither deleted nor swapped. Spaces never change.
     """
 
     rate: float = option(0.003, "probability of an error per character", low=0, high=1)
-    letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
+    letters: str = option(string.ascii_lowercase, "letters to insert or substitute")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
-    """Special tokens that are never changed."""
+    """Special tokens, which are never changed."""
 
     def __post_init__(self) -> None:
         check(self)
         _check_letters(self.letters)
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return the same number of words, some of them misspelled."""
+        """Return the lines with random spelling errors. The number of words stays the same."""
         tokens, edits = clean.tokens.copy(), list(self._edits(clean, draws))
         changed = list({word: None for word, *_ in edits})
         strings = self.table.strings(tokens[np.array(changed, np.int64)])
@@ -58,9 +58,9 @@ class CharacterNoise:
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
     def _edits(self, clean: TokenBatch, draws: Random) -> Iterator[tuple[int, int, int, str]]:
-        """Yield the index of a word, and arguments of `misspell`.
+        """Yield word index, character position, edit and letter of each error, for `misspell`.
 
-        Edits go from right to left, because an edit shifts the positions after it.
+        Errors are ordered from right to left, because an edit shifts the positions after it.
         """
         sizes = self.table.words.characters()[clean.tokens]
         ends = np.cumsum(sizes)
@@ -76,10 +76,10 @@ class CharacterNoise:
 
 
 def misspell(word: str, at: int, edit: int, letter: str) -> str:
-    """Apply one edit to `word` at the character `at`.
+    """Return `word` with one edit at character position `at`.
 
-    `edit` is DELETE, INSERT, REPLACE or SWAP. `letter` is the letter for INSERT and REPLACE. A word
-    of one character is neither deleted nor swapped.
+    `edit` is DELETE, INSERT, REPLACE or SWAP. INSERT and REPLACE use `letter`. A word of one
+    character is neither deleted nor swapped.
     """
     if edit == INSERT:
         return word[:at] + letter + word[at:]
@@ -95,7 +95,7 @@ def misspell(word: str, at: int, edit: int, letter: str) -> str:
 
 SUBSTITUTE, SWAP_WORDS, DELETE_WORD, INSERT_WORD = range(4)
 OPERATION_SHARES = (0.7, 0.1, 0.1, 0.1)
-"""Probabilities of substitution, swap, deletion and insertion, for words and for letters."""
+"""Probabilities of substitution, swap, deletion and insertion, for both words and letters."""
 OPERATION_ENDS = np.cumsum(OPERATION_SHARES)[:3]
 LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 
@@ -104,30 +104,32 @@ LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 class ConfusionNoise:
     """Substitute words from confusion sets, swap, delete and insert words, then edit letters.
 
-    The share of changed words is drawn for each line from |N(`mean`, `std`)|. A word without
-    a confusion set is not substituted. A swap exchanges a word with the next one, the last word
-    with the previous one. Then one letter is changed in a share `letter_words` of the words, by the
-    same four operations.
+    The fraction of changed words is drawn for each line from |N(`mean`, `std`)|. A word without
+    a confusion set is not substituted. A swap exchanges a word with the next one, or the last word
+    of a line with the previous one. Finally, each word gets an edit of one letter with probability
+    `letter_words`. Letters are replaced, swapped, deleted or inserted.
     """
 
     confusions: Mapping[str, Sequence[str]]
     unigrams: Unigrams
     mean: float = option(
-        0.15, "mean of the normal distribution of the share of changed words", low=-10, high=10
+        0.15, "mean of the normal distribution of the fraction of changed words", low=-10, high=10
     )
-    std: float = option(0.2, "standard deviation of that distribution", low=0, high=10)
-    letter_words: float = option(0.1, "share of words in which a letter is changed", low=0, high=1)
-    letters: str = option(string.ascii_lowercase, "letters to insert, drawn uniformly")
+    std: float = option(0.2, "standard deviation of this normal distribution", low=0, high=10)
+    letter_words: float = option(
+        0.1, "probability that one letter of a word is edited", low=0, high=1
+    )
+    letters: str = option(string.ascii_lowercase, "letters to insert or substitute")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
-    """Special tokens whose letters are never changed."""
+    """Special tokens, whose letters are never edited."""
 
     def __post_init__(self) -> None:
         check(self)
         _check_letters(self.letters)
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return the lines with changed words, some of them with a changed letter."""
+        """Return the lines with word operations, then letter edits."""
         return self._change_words(clean, draws).then(self._change_letters, draws)
 
     def _change_words(self, block: TokenBatch, draws: Random) -> NoisedBatch:
@@ -147,7 +149,10 @@ class ConfusionNoise:
         return NoisedBatch(changed, origin)
 
     def _choose_words(self, block: TokenBatch, draws: Random) -> NDArray[np.bool_]:
-        """Return a mask of floor(p n) random words of each line of n words; p is drawn per line."""
+        """Return a mask of the words to change: floor(p n) random words per line of n words.
+
+        The fraction p is drawn for each line.
+        """
         share = np.abs(self.mean + self.std * draws.normal_lines())
         counts = np.minimum(share * block.lengths, block.lengths).astype(np.int64)
         order = np.argsort((block.line << 32) + (draws.tokens(block) * 2**32).astype(np.int64))
@@ -166,7 +171,7 @@ class ConfusionNoise:
         tokens[at] = self.table.add(words)
 
     def _change_letters(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Change one letter of some words, with a random operation at a random position."""
+        """Edit one letter of some words, with a random operation at a random position."""
         tokens = clean.tokens.copy()
         at = np.flatnonzero(draws.tokens(clean) < self.letter_words)
         operations = _operations(draws.tokens(clean, at)).tolist()
@@ -189,6 +194,6 @@ def _operations(uniform: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _check_letters(letters: str) -> None:
-    """Raise UsageError for no letters, and for spaces, which would divide words."""
+    """Raise UsageError if there are no letters, or spaces, which would split words."""
     if letters.split() != [letters]:
-        raise UsageError(f"`letters` is {letters!r}. Expected one letter or more, without spaces.")
+        raise UsageError(f"`letters` is {letters!r}. Expected one or more letters without spaces.")

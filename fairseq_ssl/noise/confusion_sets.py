@@ -1,4 +1,4 @@
-"""Confusion sets: for each word of a vocabulary, the corrections that a spell checker suggests."""
+"""Confusion sets: the corrections that a spell checker suggests for each word in a vocabulary."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ from fairseq_ssl.text.vocabulary import count_line_words
 
 @dataclass(frozen=True)
 class Aspell:
-    """Spell checker GNU Aspell, with Aspell's dictionary of a language.
+    """GNU Aspell, a spell checker, with Aspell's dictionary for a language.
 
-    Aspell suggests nothing for a correct word. Words are therefore sent in a case that is never
-    correct ("tHEIR"), and the suggestions are converted to the case of the word. Words of a script
+    Aspell has no suggestions for correct words. Words are therefore sent in a case that is never
+    correct ("tHEIR"), and the suggestions are converted to the case of the word. Words in scripts
     without case get suggestions only if they are not in Aspell's dictionary.
     """
 
     language: str = "en"
 
     def version(self) -> str:
-        """Return ``aspell``, its version and the language. Raise an error if aspell is missing."""
+        """Return name, version and language, such as ``aspell 0.60.8 en``, for the signature.
+
+        Raise MissingPackageError if aspell is not installed.
+        """
         if shutil.which("aspell") is None:
             raise MissingPackageError(
                 "aspell",
@@ -45,7 +48,7 @@ class Aspell:
         return f"aspell {first.partition('Aspell ')[2].rstrip(')')} {self.language}"
 
     def suggestions(self, words: Sequence[str]) -> Iterator[list[str]]:
-        """Yield the suggestions for each word, from one process. A blank line ends each answer."""
+        """Yield the list of suggestions for each word. One aspell process checks all words."""
         queries = [word[:1].lower() + word[1:].upper() for word in words]
         lines = iter(self._ask("".join(f"^{word}\n" for word in queries)).split("\n")[1:])
         for word, form in zip(words, queries, strict=True):
@@ -62,17 +65,19 @@ class Aspell:
                 check=True,
             )
         except subprocess.CalledProcessError as error:
-            message = error.stderr.decode("utf-8", "replace").strip()
+            message = error.stderr.decode("utf-8", "replace").strip().rstrip(".")
             raise DataError(
-                f"aspell failed: {message or f'exit code {error.returncode}'}"
+                f"aspell failed: {message or f'exit code {error.returncode}'}. Check that the "
+                f"dictionary for {self.language!r} is in the list of: aspell dicts"
             ) from None
         return done.stdout.decode("utf-8", "replace")
 
 
 def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
-    """Return the suggestions in the answer ``& word count offset: other, other``, or [].
+    """Return the suggestions for `word` in the lines of Aspell's answer, or an empty list.
 
-    Answers for a part of the word are skipped.
+    Suggestions are in the line ``& word count offset: other, other``. Lines for a part of the word
+    are skipped.
     """
     for answer in answers:
         head, _, others = answer.partition(": ")
@@ -82,9 +87,9 @@ def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
 
 
 BATCH_WORDS = 500
-"""Number of words looked up per batch."""
+"""Number of words per batch that is looked up in the spell checker."""
 MAX_CANDIDATES = 20
-"""Maximum size of a confusion set."""
+"""Maximum number of words in a confusion set."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ class ConfusionFinder:
     """Words allowed in confusion sets."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
-        """Return pairs of a word and its candidates. Skip words without candidates."""
+        """Return each word with its candidates. Words without candidates are skipped."""
         sets = []
         for word, suggestions in zip(words, self.checker.suggestions(words), strict=True):
             allowed = [
@@ -110,9 +115,9 @@ class ConfusionFinder:
 
 
 def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]:
-    """Return the counts of words with letters, and a count of `min_count` or more.
+    """Return the counts of the words that contain a letter and occur `min_count` times or more.
 
-    Words with a digit or a NUL character are omitted.
+    Words that contain a digit or a NUL character are omitted.
     """
     return {
         word: count
@@ -125,7 +130,7 @@ def known_words(counts: Mapping[str, int], min_count: int = 1) -> dict[str, int]
 
 
 def word_batches(words: Mapping[str, int]) -> list[list[str]]:
-    """Return batches of the words to look up, which are the words of two letters or more."""
+    """Return the words that contain two letters or more, in batches for the spell checker."""
     long = [word for word in words if _letters(word) > 1]
     return [long[at : at + BATCH_WORDS] for at in range(0, len(long), BATCH_WORDS)]
 
@@ -142,12 +147,12 @@ def build_confusion_sets(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the confusion sets of a vocabulary, by word. Words without candidates are omitted.
+    """Return the confusion set of each word in a vocabulary. Words without candidates are omitted.
 
     Args:
-        counts: counts by word; words of two letters or more, without digits, get a set
+        counts: word counts; words with two or more letters and no digits can get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
-        min_count: min count of a word
+        min_count: min count of a word and of the words in its set
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of words done
 
@@ -177,18 +182,18 @@ def build_confusion_sets_file(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> Signature:
-    """Build confusion sets for the words of text files and write them to a file.
+    """Build confusion sets for the words in text files and write them to a file.
 
-    Return the signature, with the numbers of words looked up, of sets, and of words in all sets.
+    Return the signature. It includes the numbers of words looked up, sets, and words in all sets.
 
     Args:
-        inputs: tokenized text files, compressed by suffix
+        inputs: tokenized text files, decompressed according to their suffixes
         output: file with one line per set: word, tab, confusable words separated by spaces
-        aspell: language of Aspell's dictionary (default: use SymSpell)
-        min_count: min count of a word
+        aspell: language of Aspell's dictionary (default: use SymSpell instead)
+        min_count: min count of a word and of the words in its set
         overwrite: replace an existing output
         executor: `Executor` for the batches (default: this process)
-        progress: called with the number of lines counted and of words done
+        progress: called with the number of lines counted, then the number of words looked up
     """
     inputs, output = path_list(inputs), as_path(output)
     check_beside(output, inputs)
@@ -201,8 +206,8 @@ def build_confusion_sets_file(
         looked_up = sum(map(len, word_batches(known)))
         if not looked_up:
             raise DataError(
-                f"There is no word of two letters or more with a count of {min_count} or more in "
-                f"{', '.join(map(str, inputs))}."
+                f"No word of two letters or more has a count of {min_count} or more in "
+                f"{', '.join(map(str, inputs))}. Use more text or a lower `min_count`."
             )
         checker.version()  # fail early if the spell checker is not installed
         with atomic_lines(output) as file:
@@ -225,7 +230,7 @@ def format_sets(sets: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
-    """Read a file of `build_confusion_sets_file`. Return the confusable words by word.
+    """Read a file that `build_confusion_sets_file` wrote. Return the confusion set of each word.
 
     Raise DataError if a line is invalid or the file is empty.
     """
@@ -241,12 +246,12 @@ def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
             or word in sets
         ):
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}. Expected a new word, a tab, and other words "
-                "separated by single spaces."
+                f"{path}:{number} is {line[:80]!r}. Expected a word that has no earlier line, a "
+                "tab, and different words separated by single spaces."
             )
         sets[word] = others
     if not sets:
         raise DataError(
-            f"{path} has no confusion sets. Create them with: fairseq-ssl confusion-sets"
+            f"{path} contains no confusion sets. Create them with: fairseq-ssl confusion-sets"
         )
     return sets

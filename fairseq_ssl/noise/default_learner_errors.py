@@ -1,8 +1,8 @@
-"""Built-in learner errors of English, the default of `LearnerNoise`.
+"""Built-in learner errors for English, the default of `LearnerNoise`.
 
-The word counts are estimates written for this project, not counts of a corpus. Counts from a
+The word counts are estimates written for this project, not counted in a corpus. Counts from a
 corrected corpus (``fairseq-ssl learner-errors``) are more realistic. The distributions of the
-number and of the kinds of errors are from PIE's appendix A.3.
+number and the kinds of errors are from PIE's appendix A.3.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ADDED = """
 20 because but or if when what : ; - much many such other own
 10 only even most too then now just both over
 """
-"""Words that learners add, as lines of a count and the words with this count."""
+"""Words that learners add. Each line contains a count, then the words with this count."""
 
 OMITTED = """
 1400 the
@@ -46,7 +46,7 @@ OMITTED = """
 20 or but if any into then should could than your its ?
 10 because being these those most only while own time people " ' !
 """
-"""Words that learners omit, as lines of a count and the words with this count."""
+"""Words that learners omit. Each line contains a count, then the words with this count."""
 
 REPLACED = """
 the a 60 this 20 an 10 their 10 these 5 that 5 our 3 its 3
@@ -147,7 +147,8 @@ everyday every 5
 ; , 20
 : , 10 ; 5
 """
-"""Words that learners write instead of the first word of the line, each with its count."""
+"""Words that learners replace. Each line contains a correct word, then the words that learners
+write instead, each followed by its count."""
 
 
 def _parse_counts(text: str) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Noise that imitates errors of English learners (PIE, appendix A.3, figure 4)."""
+"""Noise that imitates the errors of English learners (PIE, appendix A.3, figure 4)."""
 
 from __future__ import annotations
 
@@ -22,45 +22,49 @@ from fairseq_ssl.options import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))
-"""Pairs of an error and the error to try instead if a line has no suitable word, in order."""
+"""Pairs of an error kind and its fallback if no word of the line is suitable, in order."""
 
 
 @dataclass(frozen=True)
 class LearnerNoise:
-    """Omit, insert and replace words, and change verb forms, as in errors of English learners.
+    """Omit, insert and replace words, and change verb forms, like English learners.
 
-    The number of errors of a line and the kind of each error are drawn from the distributions of
-    the paper, or from those of `learner_errors` if `measured` is set. Errors are applied one after
-    another. Kinds are named after the correction, as in PIE:
+    The number of errors per line and the kind of each error are drawn from the distributions in the
+    PIE paper, or from `learner_errors` if `measured` is True. Errors are applied one after another.
+    Kinds are named after the correction, as in PIE:
 
-    - append: delete the word at a random position, unless it is the only word of the line
+    - append: delete the word at a random position, unless it is the only word in the line
     - delete: insert a word that learners often add, at a random position
-    - replace: replace the word at a random position by a word that learners often add
-    - verb: replace a random verb by another form of the verb. A line without a verb gets a replace
-      error, as in the authors' code.
+    - replace: replace the word at a random position with a word that learners often add
+    - verb: replace a random verb with another form of the verb. A line without a verb gets a
+      replace error, as in the authors' code.
 
-    A drawn word can be the word that it replaces.
+    The new word of a replace error can be the same as the old word.
 
-    `listed` follows the authors' code instead of the paper, which chooses random positions. Append
-    errors then delete only words that learners often omit. Replace errors change only words that
-    learners often replace, into the words that they write. If a line has no suitable word, it stays
-    unchanged (append) or gets a verb error (replace).
+    If `listed` is True, positions are restricted as in the authors' code. Append errors then delete
+    only words that learners often omit. Replace errors change only words that learners often
+    replace, into words that learners write instead. If no word of a line is suitable, an append
+    error is skipped, and a replace error becomes a verb error.
     """
 
     learner_errors: LearnerErrors = DEFAULT_ERRORS
-    listed: bool = option(False, "errors only at words of the learner error counts")
-    measured: bool = option(False, "number and kinds of errors from the learner error counts")
+    listed: bool = option(
+        False, "omit and replace only words from the learner error counts, as in the PIE code"
+    )
+    measured: bool = option(
+        False, "draw the number and kinds of errors from the learner error counts"
+    )
     table: WordTable = field(default_factory=WordTable)
 
     def __post_init__(self) -> None:
         if not (any(self._counted.errors) and any(self._shares)):
             raise UsageError(
-                "The learner errors have no counts of `errors` or `kinds`, which measured=true "
-                "needs. Create a file with these counts: fairseq-ssl learner-errors"
+                "All counts in `errors` or in `kinds` of the learner errors are 0. measured=true "
+                "needs counts above 0. Create the file again with: fairseq-ssl learner-errors"
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Draw the number of errors of each line, then add the errors one after another."""
+        """Draw the number of errors in each line, then add the errors one after another."""
         errors = self._counted.errors
         number = _sample(errors, draws.lines())
         words = np.array(self.table.strings(clean.tokens), dtype=object)
@@ -75,23 +79,23 @@ class LearnerNoise:
 
     @property
     def _counted(self) -> LearnerErrors:
-        """Counts of lines by number of errors, and of errors by kind."""
+        """Learner errors from which the number and the kinds of errors are drawn."""
         return self.learner_errors if self.measured else DEFAULT_ERRORS
 
     @property
     def _shares(self) -> tuple[int, ...]:
-        """Counts of append, verb, replace and delete errors."""
+        """Counts of the error kinds, in the order of `ERROR_KINDS`."""
         return tuple(self._counted.kinds.get(kind, 0) for kind in ERROR_KINDS)
 
     @cached_property
     def _spurious(self) -> tuple[NDArray[np.object_], Unigrams]:
-        """Words that learners often add, and their distribution."""
+        """Words that learners often add, and their unigram distribution."""
         words, unigrams = Unigrams.of(self.learner_errors.deleted)
         return np.array(words, dtype=object), unigrams
 
     @cached_property
     def _written(self) -> dict[str, tuple[list[str], list[int]]]:
-        """Words that learners write instead of each word, with cumulative counts."""
+        """For each correct word, the words that learners write instead, and cumulative counts."""
         return {
             word: (list(others), list(accumulate(others.values())))
             for word, others in self.learner_errors.replaced.items()
@@ -99,7 +103,10 @@ class LearnerNoise:
 
     @cached_property
     def _fits(self) -> Mapping[int, Callable[[str], Any]]:
-        """Predicates of the words that an error applies to. Other errors apply to all words."""
+        """Predicates that select the words to which an error kind applies.
+
+        Kinds without a predicate apply to all words.
+        """
         fits: dict[int, Callable[[str], Any]] = {VERB: verb_forms}
         if self.listed:
             fits[APPEND] = self.learner_errors.missing.__contains__
@@ -109,7 +116,7 @@ class LearnerNoise:
     def _add_error(
         self, selected: NDArray[np.bool_], block: TokenBatch, draws: Random
     ) -> NoisedBatch:
-        """Add one error to each of the selected lines of strings (figure 4, body of the loop)."""
+        """Add one error to each selected line (loop body in figure 4). Tokens are strings."""
         kind = _sample(self._shares, draws.lines())
         share_of_line, share_of_words = draws.lines(), draws.lines()
         kind[~selected | (block.lengths == 0) | ((kind == APPEND) & (block.lengths == 1))] = NONE
@@ -135,7 +142,7 @@ class LearnerNoise:
     ) -> NDArray[np.int64]:
         """Return the index of the token at which each line gets its error.
 
-        If no token of a line is suitable, change the line's entry of `kind` to the fallback.
+        If no token of a line is suitable, its error in `kind` is changed to the fallback in place.
         """
         room = block.lengths + (kind == DELETE)
         place: NDArray[np.int64] = block.ends - block.lengths + (share * room).astype(np.int64)
@@ -159,7 +166,7 @@ class LearnerNoise:
         kind: NDArray[np.int64],
         share: NDArray[np.float64],
     ) -> None:
-        """Apply the verb and replace errors to `tokens` in place."""
+        """Apply verb and replace errors to `tokens` in place."""
         verbs, replaced = kind == VERB, kind == REPLACE
         for at, part in zip(place[verbs].tolist(), share[verbs].tolist(), strict=True):
             forms = verb_forms(tokens[at])
@@ -173,7 +180,7 @@ class LearnerNoise:
 
 
 def _sample(weights: Sequence[float], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Map each number in [0, 1) to an index of `weights`, in proportion to the weights."""
+    """Sample indices in proportion to `weights`, one for each uniform number in [0, 1)."""
     up_to = np.cumsum(weights)
     drawn: NDArray[np.int64] = np.searchsorted(up_to[:-1], uniform * up_to[-1], side="right")
     return drawn
@@ -185,9 +192,9 @@ def _choose_fitting_token(
     fits: Callable[[str], Any],
     share: NDArray[np.float64],
 ) -> NDArray[np.int64]:
-    """Return the index of a random token of each line for which `fits` is true.
+    """For each line, return the index of a random token among those for which `fits` is true.
 
-    The index is -1 for a line without such a token, and for a line that is not in `lines`.
+    The index is -1 for a line without such a token, and for a line not selected by `lines`.
     """
     at = np.flatnonzero(np.repeat(lines, block.lengths))
     fit = np.fromiter(map(bool, map(fits, block.tokens[at].tolist())), np.bool_, len(at))

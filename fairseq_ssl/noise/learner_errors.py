@@ -1,4 +1,4 @@
-"""Counts of errors of English learners in a corrected corpus: words added, omitted, replaced."""
+"""Counts of English learner errors in a corrected corpus: added, omitted and replaced words."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from fairseq_ssl.text.inflection import inflection
 
 @lru_cache(maxsize=1_000_000)
 def verb_forms(word: str) -> tuple[str, ...]:
-    """Return the other forms of a verb, empty if the word is not a verb.
+    """Return the other forms of a verb, or an empty tuple if the word is not a verb.
 
-    A form of two verbs ("saw") gets the forms of both. See `Inflection`.
+    A word that is a form of two verbs, such as "saw", has the forms of both. See `Inflection`.
     """
     return tuple(inflection().verb_forms(word))
 
 
 ERROR_KINDS = ("append", "verb", "replace", "delete")
-"""Kinds of errors, named after the correction."""
+"""Kinds of errors, named after the correction: the correction of an omitted word is ``append``."""
 MAX_ERRORS = 4
-"""Max number of errors of a line. Lines with more errors are counted as lines with this many."""
+"""Maximum number of errors per line. Lines with more errors are counted with this number."""
 MAX_GRAM_TOKENS = 1000
-"""Max tokens of a line. Pairs with a longer line are skipped."""
+"""Maximum number of tokens per line. Pairs with a longer line are skipped."""
 
 
 @dataclass(frozen=True)
 class LearnerErrors:
-    """Counts of learner errors: words of the errors, errors per line, and kinds of errors."""
+    """Counts of learner errors by word, by number of errors per line, and by kind."""
 
     deleted: Mapping[str, int]
     """Counts of words that writers added and correctors deleted."""
     missing: Mapping[str, int]
     """Counts of words that writers omitted and correctors inserted."""
     replaced: Mapping[str, Mapping[str, int]]
-    """Counts by correct word and written word. Only replacements of one word by one word are
-    counted, and no verb errors."""
+    """Counts by correct word, then by written word. Only replacements of a single word with a
+    single word are counted, without verb errors."""
     errors: tuple[int, ...]
     """Number of lines with 0, 1, 2, 3, and 4 or more errors."""
     kinds: Mapping[str, int]
-    """Number of errors of each of `ERROR_KINDS`."""
+    """Number of errors by kind, for the kinds in `ERROR_KINDS`."""
 
     def common(self, min_count: int) -> LearnerErrors:
-        """Remove words and pairs of words that occur fewer than `min_count` times.
+        """Return a copy without words and word pairs that occur fewer than `min_count` times.
 
-        `errors` and `kinds` stay unchanged.
+        `errors` and `kinds` do not change.
         """
         pairs = {word: _frequent(others, min_count) for word, others in self.replaced.items()}
         return LearnerErrors(
@@ -68,7 +68,7 @@ class LearnerErrors:
         )
 
     def write(self, path: str | Path, signature: Signature) -> None:
-        """Write the signature and the counts as JSON, words in order of decreasing count."""
+        """Write the signature and the counts as JSON, with words sorted by decreasing count."""
         weight = {word: sum(others.values()) for word, others in self.replaced.items()}
         content = {
             "signature": str(signature),
@@ -84,7 +84,7 @@ class LearnerErrors:
 
     @classmethod
     def read(cls, path: str | Path) -> LearnerErrors:
-        """Read a file of `write`. Raise DataError if counts are missing or invalid."""
+        """Read a file that `write` created. Raise DataError if counts are missing or invalid."""
         if not as_path(path).exists():
             raise DataError(
                 f"{path} does not exist. Create it with: fairseq-ssl learner-errors SOURCE TARGET "
@@ -94,8 +94,8 @@ class LearnerErrors:
         for name in _NAMES:
             if not (isinstance(content, dict) and _is_valid(name, content.get(name))):
                 raise DataError(
-                    f"{path}: {name!r} is missing, or is not what fairseq-ssl learner-errors "
-                    "writes. Create the file again."
+                    f"{path}: {name!r} is missing or invalid. Expected a file from fairseq-ssl "
+                    "learner-errors. Create it again."
                 )
         return cls(
             **{name: content[name] for name in _NAMES} | {"errors": tuple(content["errors"])}
@@ -106,7 +106,7 @@ _NAMES = [field.name for field in fields(LearnerErrors)]
 
 
 class LearnerErrorCounter:
-    """Counter of the errors in pairs of a written and a corrected line."""
+    """Counter of learner errors in pairs of an uncorrected and a corrected line."""
 
     def __init__(self) -> None:
         distance = import_optional("rapidfuzz.distance", "Comparing lines", "noise")
@@ -117,10 +117,10 @@ class LearnerErrorCounter:
         self._errors = [0] * (MAX_ERRORS + 1)
         self._kinds = dict.fromkeys(ERROR_KINDS, 0)
         self.blank = self.long = 0
-        """Numbers of skipped pairs: with a blank line, and with a line that is too long."""
+        """Numbers of pairs that are skipped because of a blank line or a long line."""
 
     def add(self, written: str, corrected: str) -> None:
-        """Count the errors of a pair, aligned with the minimum edit distance."""
+        """Align the words of a pair with the minimum edit distance, and count its errors."""
         source, target = written.split(), corrected.split()
         if not source or not target:
             self.blank += 1
@@ -131,7 +131,7 @@ class LearnerErrorCounter:
             self._errors[min(number, MAX_ERRORS)] += 1
 
     def words(self) -> LearnerErrors:
-        """Return the counts of all pairs added so far."""
+        """Return the counts over all pairs added so far."""
         return LearnerErrors(
             dict(self._deleted),
             dict(self._missing),
@@ -141,7 +141,7 @@ class LearnerErrorCounter:
         )
 
     def _compare(self, source: list[str], target: list[str]) -> int:
-        """Count the errors of a pair, and return their number. Each different word is one error."""
+        """Count the errors of a pair and return their number. Each differing word is one error."""
         operations = self._operations(source, target)
         spans = groupby(operations, key=lambda part: part.tag == "equal")
         return sum(
@@ -154,10 +154,10 @@ class LearnerErrorCounter:
         )
 
     def _count_span(self, written: list[str], correct: list[str]) -> int:
-        """Count the errors of a span between equal words.
+        """Count the errors of a span between equal words, and return their number.
 
-        A correct word that is a form of a written verb is a verb error. A replacement is recorded
-        only if there is a single word on each side.
+        A correct word that is another form of a written verb is a verb error. A replaced word is
+        recorded only if it is the single word on its side and the correct side has a single word.
         """
         replaced = min(len(written), len(correct))
         verbs = sum(not set(written).isdisjoint(verb_forms(word)) for word in correct)
@@ -178,8 +178,8 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
     """Count the learner errors in corrected text.
 
     Args:
-        pairs: pairs of a written and a corrected line, tokens separated by spaces
-        min_count: min count of a word, or of a pair of words
+        pairs: pairs of an uncorrected and a corrected line, tokens separated by spaces
+        min_count: min count of a word, or of a pair of words; others are removed
 
     >>> errors = count_learner_errors([("I like the nature", "I like nature")])
     >>> errors.deleted, errors.kinds["delete"]
@@ -197,11 +197,11 @@ class LearnerErrorsSummary:
 
     signature: Signature
     errors: LearnerErrors
-    """Counts, without words and pairs of words that occur fewer than `min_count` times."""
+    """Counts, without words and word pairs that occur fewer than `min_count` times."""
     blank: int
-    """Number of skipped pairs with a blank line."""
+    """Number of pairs skipped because of a blank line."""
     long: int
-    """Number of skipped pairs with a line of more than `MAX_GRAM_TOKENS` tokens."""
+    """Number of pairs skipped because of a line of more than `MAX_GRAM_TOKENS` tokens."""
 
 
 def count_learner_errors_file(
@@ -215,11 +215,11 @@ def count_learner_errors_file(
     """Count the learner errors in a corrected corpus and write them to a file.
 
     Args:
-        source: text as written, compressed by suffix
-        target: corrected text
+        source: file with uncorrected text, decompressed according to its suffix
+        target: file with corrected text
         output: JSON file, for `LearnerErrors.read`
-        min_count: min count of a word, or of a pair of words; rarer words still count
-            in the numbers of errors
+        min_count: min count of a word, or of a pair of words; others are removed, but
+            still contribute to `errors` and `kinds`
         progress: called with the number of pairs done
     """
     source, target, output = as_path(source), as_path(target), as_path(output)
@@ -233,10 +233,10 @@ def count_learner_errors_file(
         common = errors.common(min_count)
         if not common.deleted:
             raise DataError(
-                f"No word is deleted {min_count} times or more between {source} and {target}, so "
-                f"the noise would have no word to insert. {sum(errors.errors)} pairs were "
-                f"compared, and {counter.blank + counter.long} with a blank or very long line were "
-                "skipped. Expected the text as written first, then the corrected text. Use a lower "
+                f"No word of {source} is deleted {min_count} times or more in {target}, so the "
+                f"noise would have no word to insert. Pairs compared: {sum(errors.errors)}; "
+                f"skipped because of a blank or long line: {counter.blank + counter.long}. "
+                "Expected the uncorrected text first, then the corrected text. Use a lower "
                 "`min_count` to keep rarer words."
             )
         numbers = {"min_count": min_count, "pairs": sum(errors.errors)}
@@ -266,7 +266,7 @@ def _are_counts(counts: Any) -> bool:
 
 
 def _is_valid(name: str, value: Any) -> bool:
-    """Return True if `value` can be the field `name` of `LearnerErrors`, as parsed from JSON."""
+    """Return True if a parsed JSON value is valid for the field `name` of `LearnerErrors`."""
     if name == "errors":
         return isinstance(value, list) and len(value) > 0 and all(map(_is_count, value))
     if name == "replaced":

@@ -1,4 +1,4 @@
-"""Noise for lists of lines and for files of any size."""
+"""Add noise to lists of lines, or to files of any size."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from fairseq_ssl.text.vocabulary import count_line_words, count_lines, read_coun
 
 TOTALS = ("lines", "tokens", "changed")
 COUNTED = 2**24
-"""Size in bytes of the parts in which words are counted."""
+"""Size in bytes of the parts of a text whose words are counted in parallel."""
 
 
 @dataclass(frozen=True)
@@ -50,62 +50,65 @@ class NoiseSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """The output, or empty for a stream."""
+    """Path of the output. Empty if the output is a stream."""
     lines: int
     tokens: int
-    """Number of tokens of the clean lines."""
+    """Number of clean tokens."""
     changed: int
     """Number of clean tokens that are deleted, replaced or moved."""
 
 
 @dataclass(frozen=True)
 class NoiseResources:
-    """Word counts and other data that noises need besides their options."""
+    """Word counts and other data that noises need in addition to their options."""
 
     counts: Mapping[str, int] | str | Path | None = option(
         None,
-        "word counts in the format of fairseq's dict.txt, for drawing random words",
-        usual="count words in INPUT and store them in OUTPUT.counts",
+        "word counts in fairseq's dict.txt format, from which random words are sampled",
+        usual="count the words of INPUT and store the counts in OUTPUT.counts",
     )
     confusion_sets: Mapping[str, Sequence[str]] | str | Path | None = option(
-        None, "for confusion: output of fairseq-ssl confusion-sets"
+        None, "output file of fairseq-ssl confusion-sets, required by the method confusion"
     )
     learner_errors: LearnerErrors | str | Path | None = option(
-        None, "for learner: output of fairseq-ssl learner-errors", usual="a built-in list"
+        None,
+        "output file of fairseq-ssl learner-errors, for the method learner",
+        usual="a built-in list",
     )
     mask_token: str = "<mask>"
 
     def __post_init__(self) -> None:
         if self.mask_token.split() != [self.mask_token]:
             raise UsageError(
-                f"`mask_token` is {self.mask_token!r}. Expected one token without spaces."
+                f"`mask_token` is {self.mask_token!r}. Expected a single token without spaces."
             )
 
     def given_counts(self) -> Mapping[str, int] | None:
-        """Return the word counts, read from their file if they are in one; None for a default."""
+        """Return the word counts of `counts`, or None if it is None. A path is read."""
         return read_counts(self.counts) if isinstance(self.counts, str | Path) else self.counts
 
     def load(self, method: Sequence[NoiseSpec], counts: Mapping[str, int]) -> dict[str, Any]:
-        """Load the resources for the noises of `method`. Return them by field name of the noises.
+        """Load the resources that `method` needs. Return them by field name of the noise classes.
 
-        `counts` are the word counts, from `self.counts` or from the text.
+        `counts` contains the word counts from `self.counts` or from the text.
         """
         loaded: dict[str, Any] = {"spared": frozenset({self.mask_token})}
         drawn: list[str] = []
         if _needs(method, "unigrams"):
-            # A dictionary has a count for the mask, which is in no text.
+            # A dictionary can contain a count for the mask, which does not occur in text.
             words = {word: count for word, count in counts.items() if word != self.mask_token}
             for word in words if self.counts is not None else ():
                 if not word or " " in word or "\n" in word or "\0" in word:
                     raise DataError(
-                        f"The word counts have {word!r}. Expected words without spaces or NUL."
+                        f"The word counts contain {word!r}. Expected nonempty words without "
+                        "spaces, newlines and NUL characters."
                     )
             drawn, loaded["unigrams"] = Unigrams.of(words)
         if _needs(method, "confusions"):
             if self.confusion_sets is None:
                 raise UsageError(
-                    "The noise 'confusion' needs `confusion_sets`. Create them with: fairseq-ssl "
-                    "confusion-sets"
+                    "The noise 'confusion' needs `confusion_sets`. Create the file with: "
+                    "fairseq-ssl confusion-sets"
                 )
             sets = self.confusion_sets
             loaded["confusions"] = (
@@ -120,7 +123,7 @@ class NoiseResources:
         return loaded
 
     def fingerprints(self) -> dict[str, str | None]:
-        """Return a digest of each resource by field name, None for a default."""
+        """Return the digest of each resource by field name. It is None for an unset resource."""
         return {name: _digest(getattr(self, name)) for name in options_of(NoiseResources)}
 
 
@@ -131,11 +134,11 @@ def _needs(method: Sequence[NoiseSpec], resource: str) -> bool:
 def add_noise(
     lines: Iterable[str], method: str, *, seed: int = 1, resources: NoiseResources | None = None
 ) -> list[str]:
-    """Return noisy lines, the same as `noise_file` writes for a file of these lines.
+    """Add noise to a list of lines. The noisy lines are the same as with `noise_file`.
 
     Args:
         lines: clean lines, tokens separated by spaces
-        method: one or more noises with options: ``direct``, ``shuffle:mean=0.3,characters``
+        method: one or more noises with options, such as ``direct,characters:rate=0.01``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
 
@@ -163,11 +166,10 @@ def _clean_lines(lines: Iterable[str]) -> list[str]:
 
 
 class LineNoise:
-    """Picklable function that adds noise to batches of lines, for engines that divide a text.
+    """Picklable function that adds noise to batches of lines, for engines such as Ray Data.
 
-    A line gets the same noise as in the output of `noise_file`, whatever the batch. The position
-    of the line in the text selects its random numbers: `io.line_rows` yields lines with
-    their positions.
+    A line gets the same noise as in the output of `noise_file`, whatever the batch. Its random
+    numbers are derived from its position in the text, which `io.line_rows` yields with each line.
 
     >>> noise = LineNoise("direct", resources=NoiseResources(counts={"the": 2, "cat": 1}))
     >>> noise(["the cat sat on the mat", "a dog barked"], blocks=[0, 0], lines=[0, 1])
@@ -179,10 +181,10 @@ class LineNoise:
     def __init__(
         self, method: str, *, seed: int = 1, resources: NoiseResources | None = None
     ) -> None:
-        """Load the resources of the noises.
+        """Load the resources that the noises need.
 
         Args:
-            method: one or more noises with options: ``direct``, ``shuffle:mean=0.3,characters``
+            method: one or more noises with options, such as ``direct,characters:rate=0.01``
             seed: random seed, 0 or more
             resources: word counts, confusion sets, learner errors, mask token. Noises that sample
                 words need the word counts of the text.
@@ -192,9 +194,9 @@ class LineNoise:
         counts = resources.given_counts()
         if counts is None and _needs(specs, "unigrams"):
             raise UsageError(
-                "This noise samples words by their counts, which a batch of lines does not have. "
-                "Set `counts` to the file OUTPUT.counts of fairseq-ssl noise, or to fairseq's "
-                "dict.txt."
+                "This noise samples words by their frequency, but the words of the text cannot be "
+                "counted in batches of lines. Set `counts` to a file in fairseq's dict.txt format, "
+                "such as the file OUTPUT.counts of fairseq-ssl noise."
             )
         loaded = resources.load(specs, counts or {})
         self.noise = CorpusNoise(build_noise(specs, loaded), loaded["table"], seed)
@@ -206,15 +208,15 @@ class LineNoise:
 
         Args:
             text: clean lines, tokens separated by spaces
-            blocks: block number of each line
+            blocks: index of the block of each line
             lines: index of each line in its block
         """
         clean = _clean_lines(text)
         numbers, at = np.asarray(blocks, np.int64), np.asarray(lines, np.int64)
         if not len(clean) == len(numbers) == len(at):
             raise DataError(
-                f"The batch has {len(clean)} lines, {len(numbers)} block numbers and {len(at)} "
-                "indices. Expected one of each per line."
+                f"`text`, `blocks` and `lines` have the lengths {len(clean)}, {len(numbers)} and "
+                f"{len(at)}. Expected the same length."
             )
         if not clean:
             return []
@@ -223,7 +225,7 @@ class LineNoise:
             in_block = numbers == number
             keys[in_block] = Random.of((self.noise.seed, number), at[in_block]).keys
         split = split_words("\n".join(clean).encode("utf-8"), MAX_TOKENS)
-        assert split is not None  # the lines are checked
+        assert split is not None  # the lines were checked above
         noisy = self.noise.noise(self.noise.table.start(*split), Random(keys)).block
         return self.noise.table.words.to_bytes(noisy).decode("utf-8").split("\n")[:-1]
 
@@ -239,19 +241,19 @@ def noise_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Add noise to a text. Return None if this run does not complete the output.
+    """Add noise to a text. Return None if the output was complete, or other shards must finish.
 
-    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+    The noisy lines do not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
-        source: clean tokenized text; None for stdin
-        output: noisy text, a file, a folder of parts, or a binary stream
-        method: one or more noises with options: ``direct``, ``shuffle:mean=0.3,characters``
+        source: file with clean tokenized text; None for stdin
+        output: file, folder of parts, or binary stream for the noisy text
+        method: one or more noises with options, such as ``direct,characters:rate=0.01``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     check_integer("seed", seed, 0)
     resources, specs = resources or NoiseResources(), parse_noise(method)
@@ -303,25 +305,25 @@ class _NoiseJob(TextJob):
         return Signature("noise", parameters, self.params | counts)
 
     def prepare(self) -> CorpusNoise:
-        """Load the resources. Return the noise function of a block."""
+        """Load the resources. Return the function that adds noise to a block."""
         counts = self._counts() if _needs(self.method, "unigrams") else {}
         loaded = self.resources.load(self.method, counts)
         return CorpusNoise(build_noise(self.method, loaded), loaded["table"], self.seed)
 
     def _counts(self) -> Mapping[str, int]:
-        """Return the word counts of the resources, or of the text.
+        """Return the word counts from the resources, or count the words of the text.
 
-        Counts of the text are saved next to a local output, so that other shards do not count it
-        again.
+        Counts of the text are saved next to a local output, so that other shards do not count the
+        words again.
         """
         given, path, kept = self.resources.given_counts(), self.corpus.texts[0], self.kept_counts
         if given is not None:
             return given
         if path is None or is_device(path):
             raise UsageError(
-                "This noise samples words by their counts, which cannot be counted on stdin or in "
-                "another pipe, since it is read once. Set "
-                "`counts` to a file such as fairseq's dict.txt, or read the text from a file."
+                "This noise samples words by their frequency, but words cannot be counted in stdin "
+                "or another pipe, which can be read only once. Set `counts` to a file in "
+                "fairseq's dict.txt format, or read the text from a file."
             )
         if kept is None:
             return self._count_words()
@@ -330,12 +332,12 @@ class _NoiseJob(TextJob):
         def count() -> None:
             words = self._count_words()
             is_ours = is_done([kept], {"method": "word-counts"})
-            if kept.exists() and not is_ours:  # a job killed before it wrote the signature
+            if kept.exists() and not is_ours:  # the job was killed before it wrote the signature
                 is_ours = kept.read_bytes() == "".join(count_lines(words)).encode()
             if kept.exists() and not is_ours:
                 raise UsageError(
-                    f"{kept} would be replaced by word counts, and was not written by this job. "
-                    "Rename it, or choose another output."
+                    f"{kept} exists but was not written by this job, which would replace it with "
+                    "word counts. Rename it, or choose a different output."
                 )
             write_counts(words, kept)
             write_signature(Signature("word-counts", {}, {"input": str(path), **made_of}), kept)
@@ -352,13 +354,14 @@ class _NoiseJob(TextJob):
             report(1)
         if not counts:
             raise DataError(
-                f"{self.corpus} has no words. Expected clean text with tokens separated by spaces."
+                f"{self.corpus} contains no words. Expected clean text with tokens separated by "
+                "spaces."
             )
         return counts
 
 
 def _digest(source: object) -> str | None:
-    """Return a short SHA-256 digest of the content of a file, or of the representation of data."""
+    """Return a short SHA-256 digest of a file's content or of an object's `repr`; None for None."""
     if not isinstance(source, str | Path):
         return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:16]
     check_read_twice(source)

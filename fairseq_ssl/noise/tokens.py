@@ -25,42 +25,44 @@ from fairseq_ssl.noise.batch import (
 from fairseq_ssl.options import check, option
 
 MAX_SHIFT = 1_000_000
-"""Max distance, or standard deviation of the shifts, of shuffled words. `sort_by_position` adds
-shifts to 64-bit integers."""
+"""Maximum of the options `sigma` and `distance`, so that the 64-bit integers in `sort_by_position`
+do not overflow."""
 STEPS = 2
-"""Number of linear search steps after a lookup in the guide table, before a binary search."""
+"""Number of linear search steps after the lookup in the guide table and before binary search."""
 
 
 @dataclass(frozen=True)
 class Unigrams:
-    """Unigram distribution: the probability of a word is its count divided by all counts."""
+    """Unigram distribution: the probability of a word is its count divided by the total count."""
 
     up_to: NDArray[np.int64]
-    """Cumulative counts, inclusive."""
+    """Cumulative counts: entry i is the sum of the counts of words 0 to i, [words]."""
     ids: Tokens | None = None
-    """Ids of the words (default: 0, 1, ...)."""
+    """Id of each word, [words] (default: the index of the word)."""
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> tuple[list[str], Unigrams]:
         """Return the words with counts above 0 in alphabetical order, and their distribution."""
         kept = sorted((word, count) for word, count in counts.items() if count > 0)
         if not kept:
-            raise DataError("The word counts have no count above 0. Expected a word to sample.")
+            raise DataError(
+                "The word counts contain no count above 0. Expected at least one word to sample."
+            )
         return [word for word, _ in kept], cls(np.cumsum([count for _, count in kept]))
 
     @cached_property
     def _ends(self) -> NDArray[np.float64]:
-        """Cumulative counts with infinity for the last word, so that rounding cannot exceed it."""
+        """Cumulative counts as floats, with infinity as the last entry because of rounding."""
         return np.append(self.up_to[:-1].astype(np.float64), np.inf)
 
     @cached_property
     def _guide(self) -> NDArray[np.int32]:
-        """Guide table: index of the word at the start of each of 4 n equal intervals of [0, 1]."""
+        """Guide table: for n words, the index of the word at each multiple of 1/(4 n) in [0, 1]."""
         steps = np.linspace(0, self.up_to[-1], 4 * len(self.up_to) + 1)
         return np.searchsorted(self._ends, steps, side="right").astype(np.int32)
 
     def at(self, uniform: NDArray[np.float64]) -> Tokens:
-        """Map uniform numbers in [0, 1) to ids of words by inverse transform sampling."""
+        """Map uniform random numbers in [0, 1) to word ids with inverse transform sampling."""
         target = uniform * self.up_to[-1]
         at = self._guide.take((uniform * (len(self._guide) - 1)).astype(np.int64)).astype(np.int64)
         for _ in range(STEPS):
@@ -74,8 +76,8 @@ class Unigrams:
 class DirectNoise:
     """Keep, mask or delete each token, or insert a random word after it.
 
-    Deletion and insertion each have the probability (1 - `keep` - `mask`) / 2. A line whose tokens
-    would all be deleted keeps a random token.
+    This is algorithm 2 of Kiyono (2022), except that a line whose tokens would all be deleted keeps
+    a random token. Deletion and insertion each have the probability (1 - `keep` - `mask`) / 2.
     """
 
     unigrams: Unigrams
@@ -83,7 +85,7 @@ class DirectNoise:
     """Id of the mask token."""
     keep: float = option(0.2, "probability that a token is kept (mu_keep)", low=0, high=1)
     mask: float = option(
-        0.3, "probability that a token is masked (mu_mask), at most 1 - keep", low=0, high=1
+        0.3, "probability that a token is masked (mu_mask); keep + mask: at most 1", low=0, high=1
     )
 
     def __post_init__(self) -> None:
@@ -92,7 +94,7 @@ class DirectNoise:
             raise UsageError(f"`keep` + `mask` is {self.keep + self.mask:g}. Expected 1 or less.")
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return a noisy line (X) for each clean line (Y), as in algorithm 2 of the paper."""
+        """Return a noisy line for each clean line (X and Y in the algorithm)."""
         half = (1 - self.keep - self.mask) / 2
         drawn = draws.tokens(clean)
         inserted = drawn >= self.keep + self.mask + half
@@ -114,34 +116,39 @@ SHUFFLE, DELETE, REPLACE = range(3)
 class ShuffleNoise:
     """Shuffle words locally, delete words and replace words, in random order for each line.
 
-    The shares of deleted and of replaced words are drawn for each line from a Beta distribution
+    The probabilities of deletion and replacement are drawn for each line from a Beta distribution
     with mean `mean` and standard deviation `std`. A line is shuffled by sorting its words by
     position + N(0, `sigma`).
     """
 
     unigrams: Unigrams
-    mean: float = option(0.15, "mean share of deleted words, and of replaced words", low=0, high=1)
-    std: float = option(0.03, "standard deviation of both shares", low=0, high=0.5)
+    mean: float = option(
+        0.15, "mean probability of deletion, and of replacement, of a word", low=0, high=1
+    )
+    std: float = option(0.03, "standard deviation of both probabilities", low=0, high=0.5)
     sigma: float = option(
-        0.5, "standard deviation of the position shifts, 0: no shuffling", low=0, high=MAX_SHIFT
+        0.5, "standard deviation of position shifts; 0 disables shuffling", low=0, high=MAX_SHIFT
     )
 
     def __post_init__(self) -> None:
         check(self)
         if not 0 < self.std**2 < self.mean * (1 - self.mean):
             raise UsageError(
-                f"No Beta distribution has `mean` {self.mean} and `std` {self.std}. "
-                "Expected a standard deviation above 0 whose square is below mean (1 - mean)."
+                f"There is no Beta distribution with `mean` {self.mean} and `std` {self.std}. "
+                "Expected a `std` above 0 and below the square root of mean (1 - mean)."
             )
 
     @cached_property
     def alpha_and_beta(self) -> tuple[float, float]:
-        """Parameters a, b with mean = a / (a + b) and variance = ab / ((a + b)^2 (a + b + 1))."""
+        """Parameters a and b of the Beta distribution with mean `mean` and variance `std`^2.
+
+        The mean is a / (a + b). The variance is ab / ((a + b)^2 (a + b + 1)).
+        """
         total = self.mean * (1 - self.mean) / self.std**2 - 1
         return self.mean * total, (1 - self.mean) * total
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return the lines after the three operations, applied to each line in random order."""
+        """Apply the three operations to each line, in random order."""
         order = np.argsort([draws.lines() for _ in range(3)], axis=0)
         noisy = unchanged(clean)
         for step in range(3):
@@ -150,10 +157,10 @@ class ShuffleNoise:
 
     @cached_property
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Table for sampling from the Beta distribution: cumulative probabilities, shares."""
+        """Cumulative distribution function of the Beta distribution: its values and arguments."""
         alpha, beta = self.alpha_and_beta
         reach = 30 * self.std
-        if min(alpha, beta) < 1:  # a long tail, of shares of up to a few times 1 / (alpha + beta)
+        if min(alpha, beta) < 1:  # the tail reaches a few times 1 / (alpha + beta)
             reach = max(reach, 40 / (alpha + beta))
         edges = np.linspace(max(0, self.mean - reach), min(1, self.mean + reach), 10_001)
         tail = np.geomspace(1e-12, 1e-4, 100)
@@ -164,7 +171,7 @@ class ShuffleNoise:
             density = (alpha - 1) * np.log(middle) + (beta - 1) * np.log1p(-middle)
             masses = np.exp(density - density.max())
         else:
-            # The density is infinite at 0 or at 1. The infinite factor is integrated exactly.
+            # The density is infinite at 0 or at 1. Its infinite factor is integrated exactly.
             left = np.diff(edges**alpha) / alpha * (1 - middle) ** (beta - 1)
             right = -np.diff((1 - edges) ** beta) / beta * middle ** (alpha - 1)
             masses = np.where(middle < 0.5, left, right)
@@ -172,7 +179,7 @@ class ShuffleNoise:
         return up_to / up_to[-1], edges
 
     def _apply(self, operation: NDArray[np.int64], block: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply `operation[i]` to line i. No line loses all its words."""
+        """Apply `operation[i]` to line i. A line never loses all its words."""
         of_token = operation[block.line]
         share = np.interp(draws.lines(), *self.shares)
         hit = draws.tokens(block) < share[block.line]
@@ -190,19 +197,22 @@ class ShuffleNoise:
 
 @dataclass(frozen=True)
 class NegativeExampleNoise:
-    """Delete words, replace words by random ones, and shuffle the remaining words locally.
+    """Delete words, replace words with random words, and shuffle the remaining words locally.
 
-    Noisy lines are negative examples for a classifier. If no word of a line is deleted or
-    replaced, a random word is therefore replaced.
+    The noisy lines are negative examples for a classifier. Therefore, a random word is replaced in
+    each line in which no word is deleted or replaced.
     """
 
     unigrams: Unigrams
     delete: float = option(0.1, "probability that a word is deleted", low=0, high=1)
     replace: float = option(
-        0.1, "probability that a word is replaced, at most 1 - delete", low=0, high=1
+        0.1, "probability that a word is replaced; delete + replace: at most 1", low=0, high=1
     )
     distance: float = option(
-        3.0, "words move less than this, up to 1: no shuffling", low=0, high=MAX_SHIFT
+        3.0,
+        "upper bound of the shuffle distance in words, exclusive; 1 or less disables shuffling",
+        low=0,
+        high=MAX_SHIFT,
     )
 
     def __post_init__(self) -> None:

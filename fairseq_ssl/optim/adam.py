@@ -1,4 +1,4 @@
-"""Variants of Adam: BERT's weight decay, lazy updates for sparse gradients, a fused kernel."""
+"""Variants of Adam: weight decay as in BERT, lazy updates for sparse gradients, a fused kernel."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -15,10 +15,10 @@ from torch.optim.adamw import adamw
 
 @register_optimizer("bert_adam", dataclass=FairseqAdamConfig)
 class BertAdam(FairseqAdam):
-    """fairseq's Adam, with weight decay for matrices but not for vectors (biases, norms).
+    """fairseq's Adam with weight decay for matrices, but not for vectors (biases, LayerNorm).
 
-    A weight does not change before its first nonzero gradient, so a frozen encoder stays frozen
-    although --fp16, --bf16 and --ddp-backend legacy_ddp replace missing gradients with zeros.
+    Weights are not updated before their first nonzero gradient. A frozen encoder therefore stays
+    frozen, although --fp16, --bf16 and --ddp-backend legacy_ddp set its gradients to zero.
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params: Iterable[Tensor]) -> None:
@@ -33,7 +33,7 @@ class BertAdam(FairseqAdam):
     def load_state_dict(
         self, state_dict: dict[str, Any], optimizer_overrides: dict[str, Any] | None = None
     ) -> None:
-        """Load a state. Vectors have no weight decay, even if an override sets one."""
+        """Load an optimizer state. Vectors get no weight decay, even if an override sets one."""
         super().load_state_dict(state_dict, optimizer_overrides)
         for group in self.param_groups:
             if all(weight.dim() <= 1 for weight in group["params"]):
@@ -46,7 +46,7 @@ class BertAdam(FairseqAdam):
 
 
 def _skip_without_gradient(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """Remove the gradients of weights whose gradients have always been zero."""
+    """Remove the gradients of weights that have had no nonzero gradient yet."""
     for group in optimizer.param_groups:
         for weight in group["params"]:
             has_state = weight in optimizer.state
@@ -55,29 +55,29 @@ def _skip_without_gradient(optimizer: torch.optim.Optimizer, *_: Any) -> None:
 
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-"""Keys of the moments in the state that fairseq's Adam stores for a weight."""
+"""Keys of the first and second moment in the state that fairseq's Adam stores for a weight."""
 
 
 class SparseRows(NamedTuple):
-    """The rows of an embedding table that have a gradient."""
+    """The rows of an embedding table with a gradient."""
 
     table: nn.Parameter
     """The complete table."""
     indices: Tensor
-    """[rows], indices of the rows with a gradient."""
+    """[rows], indices of these rows."""
     weights: nn.Parameter
     """[rows, dim], a copy of these rows, with their gradient."""
 
 
 class RowAdam(Adam):
-    """fairseq's Adam, but a sparse gradient updates only the rows that it contains.
+    """fairseq's Adam with lazy updates: a sparse gradient updates only the rows that it contains.
 
-    Other rows and their moments do not change. Standard Adam would move them by their momentum,
-    and read and write the whole table in each step.
+    Other rows and their moments do not change. Standard Adam would update all rows with their
+    momentum, and read and write the whole table in each step.
     """
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights. Return the output of `closure`, or None without one."""
+        """Update all weights. Return the output of `closure`, or None without a closure."""
         extracted = [self._extract_rows(group, index) for group, index in self._find_sparse()]
         try:
             return super().step(closure)
@@ -96,7 +96,7 @@ class RowAdam(Adam):
     def _extract_rows(
         self, group: dict[str, Any], index: int
     ) -> tuple[dict[str, Any], int, SparseRows]:
-        """Replace a table in its parameter group with the rows that have a gradient.
+        """Replace a table in its parameter group with its rows that have a gradient.
 
         Return the arguments for `_write_rows`.
         """
@@ -129,7 +129,7 @@ class RowAdam(Adam):
 
 @register_optimizer("lazy_adam", dataclass=FairseqAdamConfig)
 class LazyAdam(FairseqAdam):
-    """Adam for embeddings with sparse gradients (--imitator-sparse-gradients)."""
+    """Adam that supports sparse gradients of embeddings (--imitator-sparse-gradients)."""
 
     def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         super().__init__(cfg, params)
@@ -143,13 +143,13 @@ class LazyAdam(FairseqAdam):
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip the total norm of all gradients, dense and sparse. Return the norm before that."""
+        """Clip the norm of all gradients, dense and sparse. Return the norm before clipping."""
         parts = [SimpleNamespace(grad=gradient) for gradient in self._gradients()]
         norm: Tensor = utils.clip_grad_norm_(parts, max_norm, aggregate_norm_fn)
         return norm
 
     def _gradients(self) -> list[Tensor]:
-        """Return the values of all gradients, dense and sparse. Callers change them in place."""
+        """Return the values of all gradients, dense and sparse, which can be changed in place."""
         gradients = []
         for weight in self.params:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -185,10 +185,10 @@ def _is_plain(gradient: Tensor) -> bool:
 
 @torch.no_grad()
 def fused_step(optimizer: torch.optim.Optimizer) -> None:
-    """Update the weights as fairseq's Adam does, with the same state.
+    """Update the weights with PyTorch's fused kernel. The result equals that of fairseq's Adam.
 
-    fairseq adds epsilon to the root of the second moment before the bias correction, but PyTorch
-    adds it after the correction. To compensate, epsilon is divided by the correction.
+    fairseq adds epsilon to the root of the second moment before bias correction, but PyTorch adds
+    it after bias correction. To compensate, epsilon is divided by the correction factor.
     """
     for group in optimizer.param_groups:
         beta1, beta2 = group["betas"]
@@ -215,7 +215,7 @@ def fused_step(optimizer: torch.optim.Optimizer) -> None:
 def _group_by_step(
     optimizer: torch.optim.Optimizer, weights: list[Tensor]
 ) -> dict[int, list[Tensor]]:
-    """Increment the step of each weight with a gradient. Return these weights by their step."""
+    """Increment the step of each weight with a gradient. Return these weights, grouped by step."""
     by_step = defaultdict(list)
     for weight in weights:
         if weight.grad is None:

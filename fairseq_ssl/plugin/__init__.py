@@ -38,11 +38,11 @@ REGISTERING_MODULES = (
     "fairseq_ssl.tasks.semi_supervised_classification",
     "fairseq_ssl.tasks.tagged_translation",
 )
-"""Modules that use fairseq's ``register_*`` decorators. Add new ones here."""
+"""Modules that use fairseq's ``register_*`` decorators. Add new modules here."""
 
 STATISTICS = ("sklearn", "sklearn.metrics", "scipy.stats")
-"""Modules that fairseq uses only to validate GLUE and speech classifiers. Importing them takes a
-second of CPU time (``scripts/benchmarks/start_up.py``)."""
+"""Modules that fairseq uses only in the validation of GLUE and speech classifiers. Importing them
+takes a second of CPU time (``scripts/benchmarks/start_up.py``)."""
 
 
 def register_all() -> None:
@@ -60,7 +60,7 @@ def register_all() -> None:
 
 
 class _DeferredModule(ModuleType):
-    """Module whose functions import the real module when they are called."""
+    """A placeholder for a module, whose functions import the real module when they are called."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -76,7 +76,7 @@ class _DeferredModule(ModuleType):
 
 @contextmanager
 def deferred_statistics() -> Iterator[None]:
-    """Defer the import of `STATISTICS` in the block until one of their functions is called."""
+    """Replace `STATISTICS` in the block with placeholders, which import them on the first call."""
     modules = {name: _DeferredModule(name) for name in STATISTICS if name not in sys.modules}
     if "sklearn" in modules:
         vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]
@@ -90,10 +90,10 @@ def deferred_statistics() -> Iterator[None]:
 
 @contextmanager
 def unchanged_logging() -> Iterator[None]:
-    """Keep the root logger unchanged: a fairseq module configures it to print DEBUG on import.
+    """Keep the root logger unchanged in the block, where a fairseq module sets its level to DEBUG.
 
-    `logging.basicConfig` does nothing if a handler exists. The temporary handler prints the same
-    as no handler.
+    The module calls `logging.basicConfig`, which does nothing if a handler exists. The temporary
+    handler prints the same messages as a logger without handlers.
     """
     handler = logging.lastResort
     if logging.root.handlers or handler is None:

@@ -1,4 +1,4 @@
-"""Checkpoint patches: loading runs no code, damage is reported, and a kill loses no checkpoint.
+"""Checkpoint patches: safe loading, clear errors for damaged files, and resumable training runs.
 
 `protect_fairseq` applies the patches for loading, and `patches.apply_patches` applies the others.
 The rules are in `fairseq_ssl.checkpoints`: `files` loads a checkpoint, `safe_values` lists the
@@ -31,10 +31,10 @@ from fairseq_ssl.errors import DataError, FairseqSslError, first_line
 logger = logging.getLogger(__name__)
 
 PROGRESS = "fairseq_ssl"
-"""Key in a checkpoint's `extra_state` under which `store_progress` saves its counts."""
+"""Key of the counts that `store_progress` saves in a checkpoint's `extra_state`."""
 
 PATIENCE = ("best", "num_runs")
-"""Attributes in which the function `fairseq_cli.train.should_stop_early` counts for --patience."""
+"""Attributes of `fairseq_cli.train.should_stop_early` that store the state of --patience."""
 
 
 def protect_fairseq() -> None:
@@ -64,12 +64,14 @@ def protect_fairseq() -> None:
 
 
 def _existing_folder(path: str) -> str:
-    """Check that a model or data folder passed to `from_pretrained` exists, and return it.
+    """Return a model or data folder passed to `from_pretrained`. Raise DataError if it is missing.
 
     fairseq would download a URL, and unpack an archive to any path that its members name.
     """
     if not Path(path).is_dir():
-        raise DataError(f"{path} is not a folder. Archives are not unpacked: pass a folder.")
+        raise DataError(
+            f"{path} is not a folder. URLs and archives are not supported. Pass a folder."
+        )
     return path
 
 
@@ -84,7 +86,7 @@ class _TorchWrapper(ModuleType):
 
 
 class _RestrictedTorch(_TorchWrapper):
-    """A wrapper around torch for `fairseq.checkpoint_utils`. Its `load` reads only plain values."""
+    """A wrapper around torch for `fairseq.checkpoint_utils`. Its `load` rejects unsafe pickles."""
 
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
@@ -96,16 +98,16 @@ class _RestrictedTorch(_TorchWrapper):
 
 
 class _PeerTorch(_TorchWrapper):
-    """A wrapper around torch for `fairseq.distributed.utils`. Its `load` reads any object.
+    """A wrapper around torch for `fairseq.distributed.utils`. Its `load` accepts any object.
 
-    When several processes resume or fine-tune, the first one loads the checkpoint safely and sends
-    it to the others. By then, the options are no longer plain values, so PyTorch 2.6 and later
+    When several processes resume or fine-tune, the first process loads the checkpoint safely and
+    sends it to the others. The sent options are no longer plain values, so PyTorch 2.6 and later
     would reject them.
     """
 
     @staticmethod
     def load(message: Any, **options: Any) -> Any:
-        """Load an object that another process of the same training run has sent."""
+        """Load an object that another process of the same training run sent."""
         return torch.load(message, **options, weights_only=False)
 
 
@@ -130,8 +132,8 @@ def copy_atomically(stock: Callable[..., Any]) -> Callable[..., Any]:
 def store_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `Trainer.save_checkpoint` to store the counts for --patience and --lr-patience.
 
-    fairseq keeps the counts only in memory, so a resumed run would stop later and use different
-    learning rates. See `restore_progress`.
+    fairseq does not save the counts, so a resumed run would stop later and use different learning
+    rates. `restore_progress` restores them.
     """
 
     def save_checkpoint(trainer: Any, filename: str, extra_state: dict[str, Any]) -> Any:
@@ -148,9 +150,9 @@ def store_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
 def restore_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `load_checkpoint` to restore the counts that `store_progress` saved.
 
-    A run that has reached --max-update or used up --patience trains no further. fairseq checks
-    both only after another update, so starting a finished run again would change the weights and
-    replace checkpoint_last.pt.
+    If a run has already reached the limit of --max-update or --patience, it ends without training.
+    fairseq checks both limits only after another update, so starting a finished run again would
+    change the weights and replace checkpoint_last.pt.
     """
     from fairseq.trainer import Trainer
 
@@ -193,9 +195,10 @@ def _patience_counter() -> Any:
 
 
 def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
-    """Restore the reduce_lr_on_plateau scheduler, and repeat its step after the last epoch.
+    """Restore the state of the reduce_lr_on_plateau scheduler.
 
-    fairseq saves the checkpoint before this step.
+    If the last epoch is complete, its scheduler step is repeated, because fairseq saves the
+    checkpoint before this step.
     """
     from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
@@ -209,17 +212,17 @@ def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
 
 
 class _NoMoreEpochs:
-    """The epoch iterator of a finished training run, which ends fairseq-train's loop at once."""
+    """The epoch iterator of a finished training run, with which fairseq-train ends immediately."""
 
     next_epoch_idx = math.nan  # not less than any number of epochs
 
 
 def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `load_checkpoint_to_cpu` to report damage in one line and add missing averaged weights.
+    """Wrap `load_checkpoint_to_cpu` to report damaged files and add missing averaged weights.
 
-    With --store-ema, fairseq fails on checkpoints without averaged weights, such as most
-    checkpoints for fine-tuning, because it reads the weights after deleting them. The wrapper also
-    copies the task state into `extra_state` for `check_loaded_state`.
+    With --store-ema, fairseq fails for a checkpoint without averaged weights, because it reads the
+    weights after deleting them. The wrapper uses the weights as averaged weights. It also copies
+    the task state into `extra_state` for `check_loaded_state`.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -230,7 +233,7 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # malformed options or optimizer history
             kind, reason = type(error).__name__, first_line(error)
             raise DataError(
-                f"{path} is not a readable fairseq checkpoint: {kind}: {reason}"
+                f"{path} cannot be read as a fairseq checkpoint: {kind}: {reason}"
             ) from error
         if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])
@@ -244,8 +247,8 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `Trainer.load_checkpoint` to check the task state and remove the averaged weights.
 
     fairseq-train ignores the task state, so a model could be resumed or fine-tuned with different
-    dictionaries, and it keeps the averaged weights in memory for the whole run. If a model rejects
-    the weights, the wrapper raises the model's error in place of fairseq's.
+    dictionaries. It also keeps the averaged weights in memory for the whole run. If a model rejects
+    the weights, the wrapper raises the model's error instead of fairseq's.
     """
 
     def load_checkpoint(trainer: Any, filename: str, *args: Any, **options: Any) -> Any:
@@ -268,9 +271,9 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `load_model_ensemble_and_task` to raise DataError for weights that are not finite.
+    """Wrap `load_model_ensemble_and_task` to report infinite weights and a missing data folder.
 
-    Loading drops the data folder that a checkpoint names. If the caller passes no folder, fairseq
+    The data folder stored in a checkpoint is not used. If the caller passes no folder, fairseq
     fails with an unclear error, which the wrapper replaces. Resuming does not call this function.
     """
 
@@ -295,10 +298,10 @@ def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `parse_args_and_arch` to record the data folder, which loading then does not drop.
+    """Wrap `parse_args_and_arch` to record the user's data folder, which is then kept on loading.
 
-    `fairseq_cli.validate.main`, if called from Python, and programs that load the model they have
-    trained read the folder from the checkpoint.
+    Programs that load the model they have trained read the folder from the checkpoint. So does
+    `fairseq_cli.validate.main` if it is called from Python.
     """
 
     @functools.wraps(stock)
@@ -311,7 +314,7 @@ def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_module_options(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `override_module_args` to check the options that fairseq evaluates."""
+    """Wrap `override_module_args` to check the options that fairseq passes to `eval`."""
 
     @functools.wraps(stock)
     def override_module_args(args: Any) -> Any:
@@ -325,7 +328,7 @@ def _check_module_options(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _replace_eval(folders: Sequence[Path]) -> None:
     """Define `eval` as `evaluate` in all modules in `folders`, including modules imported later.
 
-    A global name in a module shadows the builtin.
+    In a module, a global name takes precedence over a builtin.
     """
     roots = tuple(f"{folder}/" for folder in folders)
     for module in list(sys.modules.values()):
@@ -336,7 +339,7 @@ def _replace_eval(folders: Sequence[Path]) -> None:
 
 
 class _EvalFinder(MetaPathFinder):
-    """An import hook that defines `eval` as `evaluate` in the modules below `roots`."""
+    """An import hook that defines `eval` as `evaluate` in modules in the folders `roots`."""
 
     def __init__(self, roots: tuple[str, ...]) -> None:
         self.roots = roots
@@ -344,7 +347,7 @@ class _EvalFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module below `roots`, with a loader that first defines `eval`.
+        """Return the spec of a module in `roots`, with a loader that defines `eval` in the module.
 
         For other modules, return None or their unchanged spec.
         """
@@ -387,7 +390,7 @@ def _shorten_user_errors(
 
 
 def _user_error(error: BaseException) -> str | None:
-    """Return the message of a user error, or None. A spawned process may have raised the error."""
+    """Return the message of a user error, also from a spawned process, or None for other errors."""
     if isinstance(error, FairseqSslError):
         return str(error)
     if isinstance(error, ProcessRaisedException):  # the last line is the message of the process

@@ -24,7 +24,7 @@ PACKAGES = (
     "datasketch",
 )
 MODULES = {package: module for module, package in DISTRIBUTIONS.items()}
-"""Module names by package, for packages whose module has a different name."""
+"""Module names by PyPI name, for packages whose PyPI name differs from the module name."""
 FAIRSEQS = ("fairseq", "fairseq-fixed")
 NOT_FOUND = "an unknown folder"
 UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
@@ -32,7 +32,7 @@ UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 @dataclass(frozen=True)
 class Finding:
-    """A fact about the installation, with a problem if there is one."""
+    """A result of the installation checks, with a problem if there is one."""
 
     subject: str
     fact: str
@@ -41,7 +41,7 @@ class Finding:
 
 
 def examine_installation() -> Iterator[Finding]:
-    """Yield findings about packages, devices, checkpoint loading, registration and shadowing."""
+    """Yield findings about packages, devices, checkpoint safety, registration and shadowing."""
     yield Finding("fairseq_ssl", f"{fairseq_ssl.__version__} from {_home('fairseq_ssl')}")
     yield Finding("python", f"{platform.python_version()} on {platform.platform()}")
     is_for_training = any(map(_version, ("torch", *FAIRSEQS)))
@@ -59,7 +59,7 @@ def examine_installation() -> Iterator[Finding]:
 
 
 def _home(module: str) -> str:
-    """Return the folder of an installed module without importing it, or `NOT_FOUND`."""
+    """Return the folder of a module without importing it, or `NOT_FOUND` if it is missing."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         return NOT_FOUND

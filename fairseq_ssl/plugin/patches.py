@@ -24,7 +24,7 @@ from fairseq_ssl.plugin import checkpoint_safety
 
 
 def apply_patches() -> None:
-    """Apply all patches. Each patch's docstring gives its reason. Further calls have no effect."""
+    """Apply all patches, whose docstrings give the reasons. Further calls have no effect."""
     from fairseq import checkpoint_utils, options, utils
     from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
     from fairseq.data.iterators import BufferedIterator, EpochBatchIterator
@@ -70,7 +70,7 @@ def _replace(
     make_wrapper: Callable[[Callable[..., Any]], Callable[..., Any]],
     decorator: Callable[[Any], Any] = lambda function: function,
 ) -> None:
-    """Replace `owner.name` with `make_wrapper(owner.name)`, unless it is already replaced."""
+    """Replace the attribute `name` of `owner` with a wrapper, unless it is already replaced."""
     stock = getattr(owner, name)
     if getattr(stock, "patched_by", None) != __name__:
         wrapper = functools.wraps(stock)(make_wrapper(stock))
@@ -86,9 +86,9 @@ def _restore_numpy_long() -> None:
 
 @functools.cache
 def _keep_objects_of_the_parent() -> None:
-    """Exclude the objects of a process from garbage collection in its forks.
+    """Exclude a parent process's objects from garbage collection in forked processes.
 
-    A data loader worker that frees a pinned batch calls CUDA, which fails after a fork.
+    If a data loader worker frees a pinned batch of its parent, CUDA is called and fails.
     """
     os.register_at_fork(after_in_child=gc.freeze)
 
@@ -96,9 +96,9 @@ def _keep_objects_of_the_parent() -> None:
 def _save_at_each_interval(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Save a checkpoint every --save-interval-updates, even if the update ends an epoch.
 
-    At the end of an epoch, fairseq saves only an epoch checkpoint. With --no-epoch-checkpoints it
-    saves none, so the checkpoint of that interval is missing. Runs that save epoch checkpoints are
-    not changed.
+    At the end of an epoch, fairseq saves only an epoch checkpoint. With --no-epoch-checkpoints, it
+    saves none, so the checkpoint for this interval is missing. The patch does not change runs that
+    save epoch checkpoints.
     """
 
     def save_checkpoint(cfg: Any, trainer: Any, epoch_itr: Any, val_loss: Any) -> Any:
@@ -128,8 +128,8 @@ class _WithinEpoch:
 def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Disable the fused encoder layers of fairseq 0.12.2.
 
-    With PyTorch 2, they fail on padded batches ("Mask Type should be defined"). They also bypass
-    custom attention modules.
+    With PyTorch 2, the layers fail on padded batches ("Mask Type should be defined"). They also
+    bypass custom attention modules.
     """
 
     def init(self: Any, *args: Any, **options: Any) -> None:
@@ -140,7 +140,7 @@ def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _smooth_labels_in_chunks(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute the loss in chunks of tokens. fairseq stores the distributions of a whole batch."""
+    """Compute the loss in chunks of tokens. fairseq stores log-probabilities for a whole batch."""
     from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
     from fairseq_ssl.criterions.criterion import smoothed_cross_entropy
@@ -164,7 +164,7 @@ def _smooth_labels_in_chunks(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Use PyTorch's fused Adam kernel. fairseq's update makes ten passes over memory."""
+    """Use PyTorch's fused Adam kernel if possible. fairseq's Adam makes ten passes over memory."""
     from fairseq_ssl.optim.adam import can_fuse, fused_step
 
     def step(self: Any, closure: Callable[[], Any] | None = None) -> Any:
@@ -178,7 +178,7 @@ def _fuse_adam(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Clip CPU gradients on the CPU. If CUDA is available, fairseq moves their norm to the GPU."""
+    """Clip CPU gradients on the CPU. fairseq moves their norm to the GPU if CUDA is available."""
     import torch
 
     def clip_grad_norm_(params: Any, max_norm: Any, aggregate_norm_fn: Any = None) -> Any:
@@ -195,10 +195,10 @@ def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Do not scale the loss if the weights are on a CPU: bfloat16 has the exponents of float32.
+    """Do not scale the loss if the weights are on a CPU: bfloat16 has the range of float32.
 
     If a gradient is not finite, fairseq multiplies the scale by a backoff factor, which a disabled
-    scaler lacks. With a factor of 1, the scale is at its minimum, and fairseq reports the error.
+    scaler lacks. With a factor of 1, the scale is at its minimum, so fairseq reports an error.
     """
     import torch
 
@@ -221,8 +221,8 @@ def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _unscale_once(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Divide the gradients by the loss scale only once with --amp.
 
-    fairseq passes two objects for one optimizer to the scaler, which therefore divides the
-    gradients again after clipping. They become so small that Adam's epsilon outweighs them.
+    fairseq passes the same optimizer to the scaler as two different objects, so the scaler divides
+    the gradients again after clipping. They become so small that Adam's epsilon dominates.
     """
 
     def step(self: Any) -> None:
@@ -233,7 +233,7 @@ def _unscale_once(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _allow_bfloat16_on_gpus(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Allow --bf16 on a GPU. fairseq sets --tpu with it, which fails without torch_xla."""
+    """Allow --bf16 on a GPU. fairseq also sets --tpu, which fails without torch_xla."""
 
     def parse_args_and_arch(*args: Any, **options: Any) -> Any:
         parsed = stock(*args, **options)
@@ -272,7 +272,10 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Average a tied weight once per step, not once per name. Copy integers, which EMA rejects."""
+    """Average a tied weight once per step, not once per name. Copy integer tensors.
+
+    fairseq's EMA cannot average integer tensors.
+    """
     from fairseq_ssl.checkpoints.averaging import ties
 
     def _step_internal(self: Any, new_model: Any, updates: Any = None) -> Any:
@@ -286,14 +289,14 @@ def _average_tied_weights_once(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Do not drop sentences in validation and generation. Resume training with the same batches.
+    """Use all sentences in validation and generation, and the same batches after resuming.
 
     fairseq after 0.12.2 drops the remainder of a split whose size is not a multiple of 8, even in
     validation and generation. With the patch, only training may drop it.
 
     fairseq forms batches with the seed plus the epoch number. If all epochs share an iterator, its
     batches depend on the epoch in which it was built, so a resumed run would get different batches.
-    With the patch, they are always the batches of epoch 1, as in an uninterrupted run.
+    With the patch, all epochs use the batches of epoch 1, as in an uninterrupted run.
     """
     signature = inspect.signature(stock)
     seeds_by_epoch = "seed + epoch" in inspect.getsource(stock)
@@ -323,7 +326,10 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _report_seed(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Record for `_fix_batch_iterator` if --update-ordered-indices-seed adds the epoch to seeds."""
+    """Store --update-ordered-indices-seed, which adds the epoch to seeds, in the task.
+
+    `_fix_batch_iterator` reads it there.
+    """
 
     def get_train_iterator(self: Any, epoch: int, *args: Any, **options: Any) -> Any:
         self.task.epoch_in_seed = getattr(self.cfg.dataset, "update_ordered_indices_seed", False)
@@ -335,10 +341,10 @@ def _report_seed(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Validate on a copy of the training split, for example with --valid-subset valid,train.
 
-    fairseq caches one iterator per dataset. Validation would use up an epoch of the training
-    iterator, so every second epoch would be skipped, and checkpoints within an epoch would not
-    resume. Every split that `_fix_batch_iterator` treats as a training split is copied, so that no
-    sentence is dropped.
+    fairseq caches one iterator per dataset. Validation would consume an epoch of the training
+    iterator, so every second epoch would be skipped, and runs could not resume within an epoch.
+    All splits that `_fix_batch_iterator` treats as training splits are copied, so that validation
+    drops no sentence.
     """
 
     def get_valid_iterator(self: Any, subset: str, disable_iterator_cache: bool = False) -> Any:
@@ -356,7 +362,7 @@ def _keep_training_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _shuffle_after_curriculum(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Shuffle batches after the --curriculum epochs. fairseq keeps the first epoch's sampler."""
+    """Shuffle batches after the --curriculum epochs. fairseq keeps the unshuffled sampler."""
 
     def iterate(self: Any, epoch: int, shuffle: bool, *args: Any, **options: Any) -> Any:
         sampler = getattr(self, "epoch_batch_sampler", self.batch_sampler)  # the latter in 0.12.2
@@ -370,7 +376,7 @@ def _shuffle_after_curriculum(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _stop_readers_at_exit(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Stop fairseq's prefetching threads before Python exits.
 
-    A thread that is still inside PyTorch at exit aborts the process with "terminate called without
+    If a thread still runs PyTorch code at exit, the process aborts with "terminate called without
     an active exception". Without the patch, a run that ends within an epoch may fail after saving.
     """
     readers: WeakSet[Any] = WeakSet()
@@ -397,9 +403,9 @@ def _stop_readers(readers: Iterable[Any], timeout: float = 10) -> None:
 
 
 def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Accept `add_special_symbols`, which `Dictionary.load` passes in versions after 0.12.2.
+    """Add the parameter `add_special_symbols` to the constructors of fairseq's legacy dictionaries.
 
-    The constructors of fairseq's legacy dictionaries lack this parameter.
+    `Dictionary.load` passes it in versions after 0.12.2.
     """
 
     def init(self: Any, *args: Any, add_special_symbols: bool = True, **options: Any) -> None:
@@ -411,7 +417,7 @@ def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_training_split(task: Any, dataset: Any) -> bool:
-    """Return True if the name of `dataset` in `task` starts with ``train`` or --train-subset."""
+    """Return True if the split name of `dataset` starts with ``train`` or with --train-subset."""
     prefixes = ("train", getattr(task.cfg, "train_subset", None) or "train")
     splits = task.datasets.items()
     return any(split is dataset and name.startswith(prefixes) for name, split in splits)

@@ -1,4 +1,4 @@
-"""Arrays with the scores and metric counts of n-best candidates, and weighted selection."""
+"""Scores and metric counts of n-best candidates as arrays, and selection of the best candidates."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from fairseq_ssl.metrics.bleu import Lists, SentenceSums, SumMetric
 SCORE_UNITS = 10**6
 """Integer that represents a weight of 1."""
 SCORE_BITS = 52
-"""Max bits of a weighted sum. It is one bit less than in a double, so differences are exact."""
+"""Maximum number of bits in a weighted sum, one less than in the significand of a double, so that
+differences are exact."""
 
 MIN_SCORE = 1000
-"""Min rounded median score of a feature. Smaller scores would lose too much precision."""
+"""Minimum of the median score of a feature after scaling. Smaller scores lose too much precision
+when they are rounded."""
 
 Weights = NDArray[np.int64]
 """Weights in units of 1 / SCORE_UNITS, [features]."""
@@ -33,9 +35,9 @@ class Candidates:
     names: tuple[str, ...]
     """Names of the features."""
     scores: IntegerArray
-    """Scores, [sentences, candidates, features]. Lists are padded with their first candidate."""
+    """Scores, padded with the first candidate of each list, [sentences, candidates, features]."""
     sizes: NDArray[np.intp]
-    """Number of candidates for each sentence."""
+    """Number of candidates of each sentence, [sentences]."""
 
     @classmethod
     def of(
@@ -44,16 +46,16 @@ class Candidates:
         names: Sequence[str] | None = None,
         file: str = "the list",
     ) -> Candidates:
-        """Collect the scores, scaled and rounded. Raise DataError if a score is missing.
+        """Collect, scale and round the scores. Raise DataError if a score is missing.
 
         Args:
-            lists: scores of the candidates of each sentence, at least one candidate per sentence
-            names: feature names (default: all score names of the first candidate)
+            lists: for each sentence, the scores of its candidates, one or more candidates
+            names: names of the features (default: all scores of the first candidate)
             file: name of the list in messages
         """
         features = tuple(lists[0][0] if names is None else names)
         if not features:
-            raise DataError(f"{file}:1 contains no score. Expected one or more.")
+            raise DataError(f"{file}:1 contains no scores. Expected one or more per candidate.")
         block = score_block(lists, features, file, 1)
         sizes = np.array(list(map(len, lists)), np.intp)
         return cls(features, _round_scores(block, features, file), sizes)
@@ -71,7 +73,7 @@ class Candidates:
 def score_block(
     lists: Sequence[Sequence[Mapping[str, float]]], names: Sequence[str], file: str, first: int
 ) -> NDArray[np.float64]:
-    """Return unrounded scores, [sentences, candidates, features], padded as in `Candidates`."""
+    """Return the unrounded scores, padded as in `Candidates`, [sentences, candidates, features]."""
     block = np.zeros((len(lists), max(map(len, lists)), len(names)))
     line = first
     for number, candidates in enumerate(lists):
@@ -113,9 +115,9 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
 
 
 def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> IntegerArray:
-    """Scale all scores by one power of ten and round them, so that weighted sums are exact.
+    """Scale all scores by the same power of ten and round them, so that weighted sums are exact.
 
-    Raise DataError if the median score of a feature is too small at this scale.
+    Raise DataError if the median score of a feature is too small relative to the largest score.
     """
     sizes = np.abs(block)
     sides = sizes.max((0, 1))
@@ -134,17 +136,17 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
         if 0 < median * scale < MIN_SCORE:
             highest = names[int(sides.argmax())]
             raise DataError(
-                f"In {file}, scores {name!r} are about {median:.3g}, but scores {highest!r} are up "
-                f"to {largest:.3g}. These ranges are too different to add the scores. Scale or "
-                "limit the scores."
+                f"{file} contains scores {name!r} of about {median:.3g} and {highest!r} "
+                f"up to {largest:.3g}. These ranges are too different for weighted sums. Rescale "
+                "or clip the scores."
             )
     return np.asarray(np.rint(block * scale))
 
 
 def choices(candidates: Candidates, weights: Weights) -> NDArray[np.intp]:
-    """Return the index of the best candidate of each sentence. The first one wins a tie.
+    """Return the index of each sentence's best candidate, [sentences].
 
-    The weighted sums are exact.
+    The weighted sums are exact. Ties go to the first candidate.
     """
     indices: NDArray[np.intp] = (candidates.scores @ weights.astype(np.float64)).argmax(1)
     return indices
@@ -157,7 +159,7 @@ def equal_weights(candidates: Candidates) -> Weights:
 
 @dataclass(frozen=True)
 class CandidateStatistics:
-    """Counts for each candidate, such as n-gram matches, to compute the corpus metric."""
+    """Metric counts of all candidates, such as n-gram matches, to compute corpus scores."""
 
     metric: SumMetric
     counts: SentenceSums
@@ -168,8 +170,8 @@ class CandidateStatistics:
         """Compute the sufficient statistics of all candidates.
 
         Args:
-            metric: corpus metric that sums sentence statistics
-            lists: candidate texts of each sentence
+            metric: corpus metric that is computed from summed sentence counts
+            lists: for each sentence, the texts of its candidates
             references: one list of references per annotator
         """
         size = max(map(len, lists))
@@ -179,7 +181,7 @@ class CandidateStatistics:
     def chosen(self, choices: NDArray[np.intp]) -> SentenceSums:
         """Return the counts of one candidate per sentence, [sentences, counts].
 
-        `choices` contains the candidate index for each sentence.
+        `choices` contains the index of a candidate for each sentence.
         """
         rows: SentenceSums = self.counts[np.arange(len(choices)), choices]
         return rows

@@ -1,10 +1,10 @@
 """Post-ensemble: select the output that is most similar to the outputs of all systems.
 
-The vector of an output is the mean of its word vectors. The output with the highest mean cosine
-similarity to all outputs is selected, as in PostCosE (Kobayashi, 2018).
+PostCosE (Kobayashi, 2018) represents each output as the mean of its word vectors, and selects the
+output with the highest mean cosine similarity to all outputs.
 
-Unknown words are ignored. An output without known words, or with a zero vector, has similarity 0 to
-all outputs. It is only selected if all outputs have zero vectors. The first system wins a tie.
+Unknown words are ignored. An output without known words, or with a mean of 0, is selected only if
+this is true for all outputs. Ties go to the first system.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fairseq_ssl.text.tokenization import LineRewriter
 
 SimilarityArray = NDArray[np.float64]
 TOLERANCE = 1e-9
-"""Max difference of similarities that count as equal, because sums have rounding errors."""
+"""Maximum difference of similarities that count as equal, because of rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ def post_ensemble(
     tokenize: str = "none",
     progress: ProgressFactory = silent_progress,
 ) -> EnsembleChoice:
-    """Select the output of each sentence that is most similar to the outputs of all systems.
+    """For each sentence, select the output that is most similar to the outputs of all systems.
 
     Args:
-        outputs: lines or file of each system, at least two systems
+        outputs: output lines or output file of each system, two or more systems
         vectors: word vectors, or a fastText file (``.vec``, ``.vec.gz`` or ``.bin``)
         tokenize: sacreBLEU tokenizer, or ``none`` for tokens separated by spaces
-        progress: called with the number of processed lines
+        progress: called with the number of lines done
 
     Example:
         >>> from fairseq_ssl.rerank.word_vectors import WordVectors
@@ -65,7 +65,10 @@ def post_ensemble(
         ['cats']
     """
     if len(outputs) < 2:
-        raise UsageError("A post-ensemble needs at least two systems. Pass more outputs.")
+        raise UsageError(
+            f"The number of outputs is {len(outputs)}. A post-ensemble needs the outputs of two or "
+            "more systems."
+        )
     rows = _read_rows(outputs)
     rewrite = bleu_words(tokenize)
     if isinstance(vectors, str | Path):
@@ -80,7 +83,7 @@ def post_ensemble(
 
 
 def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
-    """Return the outputs of all systems for each sentence. Raise DataError if there are none."""
+    """Return a tuple per sentence with the output of each system. Raise DataError without lines."""
     labels = [text_label(output, f"output {index}") for index, output in enumerate(outputs)]
     texts = list(map(text_lines, outputs, labels))
     for text, label in zip(texts, labels, strict=True):
@@ -92,7 +95,7 @@ def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
 
 @dataclass
 class MeanVectors:
-    """Computes the mean word vector of a text, and counts the words of all texts."""
+    """Callable that returns the mean word vector of a text, and counts the words of all texts."""
 
     vectors: WordVectors
     rewrite: LineRewriter = str
@@ -103,7 +106,7 @@ class MeanVectors:
     """Number of words so far."""
 
     def __call__(self, text: str) -> SimilarityArray:
-        """Return the mean vector of the known words in a text, [dimensions], scaled to norm 1.
+        """Return the mean vector of the known words in a text, scaled to norm 1, [dimensions].
 
         If no word is known or the mean is 0, the vector is 0.
         """
@@ -119,15 +122,13 @@ class MeanVectors:
 
 
 def similarities(directions: SimilarityArray) -> SimilarityArray:
-    """Return the mean cosine similarity of each output to the other outputs.
+    """Return the mean cosine similarity of each output to the other outputs, [systems].
 
-    The similarity of an output to itself is omitted: it would increase all means equally.
+    Zero vectors are not in the means of other outputs, and their own similarity is -infinity. The
+    similarity of an output to itself is omitted, because it adds the same number to all means.
 
     Args:
         directions: vectors of norm 1 or 0, [systems, dimensions]
-
-    Returns:
-        [systems], -infinity for zero vectors
     """
     valid = (directions != 0).any(1)
     parts = np.where(valid & valid[:, None], 1.0, 0.0)

@@ -1,9 +1,9 @@
 """Exact grid search for weights (Kiyono, 2022, eq. 5.2) with branch and bound.
 
-The grid is divided into boxes. A box is a range of weights for every feature. A candidate that
-loses to another candidate in all corners of a box cannot win in the box and is pruned. A sentence
-with one remaining candidate is decided. Boxes are halved until they are small. Then each point is
-evaluated on the undecided sentences.
+The grid is divided into boxes. Each box is a range of weights for every feature. A candidate whose
+weighted sum is lower than that of another candidate in all corners of a box cannot win in the box
+and is pruned. A sentence with one remaining candidate is decided. Boxes are halved until they are
+small. Then each point is evaluated on the undecided sentences.
 
 The time grows with the number of points, (parts + 1) ** features, and with the number of sentences.
 It depends little on the number of candidates, because most candidates are pruned.
@@ -27,11 +27,11 @@ from fairseq_ssl.rerank.candidates import (
 )
 
 MAX_LEAF_POINTS = 512
-"""Max number of grid points in a box that is evaluated without further halving."""
+"""Maximum number of grid points in a box that is evaluated without further halving."""
 MIN_BOXES = 64
-"""Min number of boxes in a search. A worker process searches one box at a time."""
+"""Minimum number of boxes in a search. A worker process searches one box at a time."""
 MAX_SCORES = 2**18
-"""Max number of weighted sums that are computed at a time, to limit memory."""
+"""Maximum number of weighted sums that are computed at a time, to limit memory."""
 ONE_PROCESS = LocalExecutor(1)
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
@@ -41,9 +41,9 @@ Point = tuple[int, ...]
 
 @dataclass(frozen=True)
 class BestPoint:
-    """The best evaluated grid point in a box.
+    """The best of the evaluated grid points in a box.
 
-    Points with a common factor, such as (2, 4), are not evaluated: they are proportional to others.
+    Points with a common factor, such as (2, 4), are proportional to other points and not evaluated.
     """
 
     value: float
@@ -53,7 +53,7 @@ class BestPoint:
     """Number of evaluated points."""
 
     def better(self, other: BestPoint) -> BestPoint:
-        """Return the point with the higher value. Add the numbers of evaluated points.
+        """Return the better point, with the total number of evaluated points.
 
         Ties go to the point closest to equal weights, then to the point that sorts first.
         """
@@ -77,8 +77,8 @@ def grid_search(
 ) -> tuple[Weights, int]:
     """Return the best weights in the grid, and the number of evaluated points.
 
-    Proportional points select the same candidates, so only one of them is evaluated. In a tie, the
-    point closest to equal weights wins, then the point that sorts first.
+    Proportional points select the same candidates, so only one of them is evaluated. Ties go to the
+    point closest to equal weights, then to the point that sorts first.
 
     Args:
         candidates: scores of all candidates
@@ -97,7 +97,7 @@ def grid_search(
 
 
 def divide_grid(parts: int, features: int, min_boxes: int = MIN_BOXES) -> list[Box]:
-    """Divide the grid into at least `min_boxes` boxes, if there are enough points."""
+    """Divide the grid into at least `min_boxes` boxes if it contains enough points."""
     boxes: list[Box] = [((0,) * features, (parts,) * features)]
     while len(boxes) < min_boxes:
         halved = [half for box in boxes for half in _halve(box, np.ones(features))]
@@ -110,7 +110,7 @@ def divide_grid(parts: int, features: int, min_boxes: int = MIN_BOXES) -> list[B
 def _halve(box: Box, ranges: IntegerArray) -> list[Box]:
     """Halve a box along the axis with the largest effect. A box with one point is not changed.
 
-    The effect is the box size times `ranges`, the score differences of each feature.
+    The effect is the extent of the box times `ranges`, the summed score differences per feature.
     """
     low, high = box
     extents = (np.array(high) - low) * np.maximum(ranges, 1e-9)
@@ -132,9 +132,9 @@ class Undecided:
     counts: NDArray[np.int64]
     """Metric counts of the remaining candidates of all sentences, [candidates, counts]."""
     starts: NDArray[np.intp]
-    """Index in `scores` of the first candidate of each sentence."""
+    """Index in `scores` of each sentence's first candidate, [sentences]."""
     decided: NDArray[np.int64]
-    """Summed counts of the sentences with only one remaining candidate, [counts]."""
+    """Summed metric counts of the sentences with only one remaining candidate, [counts]."""
 
     def sizes(self) -> NDArray[np.intp]:
         """Return the number of remaining candidates for each sentence."""
@@ -187,9 +187,9 @@ def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
 
     Also return the sum of the absolute score differences for each feature, [features].
 
-    Each candidate is compared with the winner at the center of the box. If d is the difference of
-    their scores, the upper bound of w * d uses the highest weights where d is positive and the
-    lowest weights elsewhere.
+    Each candidate is compared with the winner at the center of the box. Let d be the score
+    differences of the two candidates. The upper bound of w * d uses the highest weights where d is
+    positive and the lowest weights elsewhere.
     """
     if not len(rest.starts):
         return rest, np.ones(len(box[0]))
@@ -231,9 +231,10 @@ def sum_counts(rest: Undecided, points: NDArray[np.int64]) -> IntegerArray:
 
 
 def _find_winners(totals: IntegerArray) -> NDArray[np.bool_]:
-    """Return True for candidates with the highest total. The first candidate is omitted.
+    """Return a mask of the candidates with the highest total, except for the first candidate.
 
-    The first candidate wins a tie. `totals` is [size, ...] and the result is [size - 1, ...].
+    Ties go to the earliest candidate. `totals` has the shape [size, ...], and the mask has the
+    shape [size - 1, ...].
     """
     wins = np.empty((len(totals) - 1, *totals.shape[1:]), np.bool_)
     best = totals[0]
@@ -254,6 +255,6 @@ def _points(box: Box) -> int:
 
 
 def _evenness(points: NDArray[np.int64]) -> IntegerArray:
-    """Return sum(w) ** 2 / sum(w ** 2) for each point. It is maximal for equal weights."""
+    """Return (sum w)^2 / (sum w^2) for each point w, which is highest for equal weights."""
     whole = points.astype(np.float64)
     return np.asarray(whole.sum(1) ** 2 / np.maximum((whole**2).sum(1), 1))

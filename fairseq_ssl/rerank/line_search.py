@@ -4,8 +4,9 @@ Along a line in weight space, the weighted sum of each candidate is linear, and 
 of a sentence form an upper envelope. The points where the best candidate of any sentence changes
 divide the line into intervals, and the metric is computed once per interval.
 
-Only the direction of a weight vector matters. A line is therefore represented by two end points. A
-weight is zero at each end point, and no weight between them is negative.
+Only the direction of a weight vector matters. A line through a point is therefore represented by
+two end points: the direction of the line, and the point in the opposite direction at which a weight
+becomes 0. No point between them has a negative weight.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ from fairseq_ssl.rerank.candidates import (
 )
 
 MIN_INTERVAL = 4 / SCORE_UNITS
-"""Min length of an interval that can be selected. Weights have only six decimals."""
+"""Minimum length of an interval that can be selected, because weights have six decimals."""
 RESTARTS = 20
 RANDOM_LINES = 8
 """Number of random directions per round, in addition to one direction per feature."""
 MIN_GAIN = 1e-9
-"""Max score difference that does not count as an improvement, in percentage points."""
+"""Maximum score difference in percentage points that does not count as an improvement."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,12 @@ class LineSearchResult:
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals on a line in which the best candidates do not change."""
+    """Intervals of a line, in each of which the best candidates do not change."""
 
     ends: IntegerArray
     """Interval bounds, from 0 to 1, [intervals + 1]."""
     sums: SentenceSums
-    """Summed counts of the best candidates, [intervals, counts]."""
+    """Summed metric counts of the best candidates, [intervals, counts]."""
 
 
 def line_search(
@@ -69,7 +70,8 @@ def line_search(
 
     The searches start from equal weights, from each feature alone, and from random points. The
     result is at least as good as every start, but can be a local maximum. If scores are small
-    integers, a grid point can be better: ties occur at points, but not within intervals.
+    integers, grid search can find better weights, because line search does not evaluate single
+    points at which candidates tie.
 
     Args:
         candidates: scores of all candidates
@@ -131,7 +133,7 @@ class LineSearch:
         return self.evaluate(_scale((1 - middle) * begin + middle * end))
 
     def _lines(self, weights: Weights) -> list[tuple[Weights, Weights]]:
-        """Return the end points of lines through a point, toward each feature and random points."""
+        """Return the end points of lines through a point: a line per feature, and random lines."""
         features = len(weights)
         if features == 1:
             return []
@@ -165,10 +167,10 @@ def intervals(
 def _next_choices(
     at_begin: IntegerArray, slopes: IntegerArray, chosen: NDArray[np.intp]
 ) -> tuple[IntegerArray, NDArray[np.intp]]:
-    """Return the point at which each best candidate is overtaken, and the next best candidate.
+    """Return the position where each best candidate is overtaken, and the candidate that follows.
 
-    If no candidate overtakes, the point is infinity. If several candidates overtake at one point,
-    the steepest one follows after intervals of length 0.
+    The position is infinity if no candidate overtakes. If several candidates overtake at the same
+    position, intervals of length 0 follow until the steepest candidate is the best.
     """
     rows = np.arange(len(chosen))
     steeper = slopes - slopes[rows, chosen][:, None]
@@ -179,14 +181,14 @@ def _next_choices(
 
 
 def _extend(weights: Weights, end: Weights) -> Weights:
-    """Extend the segment from `end` through `weights` until some weight reaches 0."""
+    """Return the point at which the line from `end` through `weights` reaches a weight of 0."""
     positive = end > 0
     fraction = (weights[positive] / end[positive]).min()
     return _scale(np.maximum(weights - fraction * end, 0))
 
 
 def _scale(weights: IntegerArray) -> Weights:
-    """Scale the largest weight to SCORE_UNITS and round. Return zeros if no weight is above 0."""
+    """Scale weights to a maximum of SCORE_UNITS and round. Return zeros if none is positive."""
     largest = weights.max()
     if largest <= 0:
         return np.zeros(len(weights), np.int64)

@@ -32,7 +32,7 @@ class Candidate:
     text: str
     scores: dict[str, float] = field(default_factory=dict)
     total: float = 0.0
-    """Weighted sum of the scores, or 0 if there are no weights."""
+    """Weighted sum of the scores. It is 0 if there are no weights."""
     sources: tuple[str, ...] = ()
     """Names of the lists that contain the candidate."""
 
@@ -47,7 +47,7 @@ class SentenceCandidates:
 
 @dataclass(frozen=True)
 class NBest:
-    """An n-best list: the candidates for all sentences, from sentence 0.
+    """An n-best list, with one or more candidates for each sentence. Sentence indices start at 0.
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -70,13 +70,13 @@ class NBest:
         rewrite: LineRewriter = str,
         right_to_left: bool = False,
     ) -> NBest:
-        """Parse lines in Moses format or fairseq-generate output.
+        """Parse the lines of a list in Moses format or of fairseq-generate output.
 
         Args:
             lines: lines of the list
             name: name of the list in messages
-            score: name for fairseq-generate scores
-            rewrite: function that converts fairseq-generate tokens to text
+            score: name for the score in fairseq-generate output
+            rewrite: function that converts the tokens in fairseq-generate output to text
             right_to_left: reverse the tokens in fairseq-generate output
         """
         texts = checked_lines(lines, name)
@@ -85,7 +85,7 @@ class NBest:
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> NBest:
-        """Read a list from a file, which may be compressed.
+        """Read a list from a file, decompressed according to its suffix.
 
         The options are the keyword arguments of `parse`, except `name`.
         """
@@ -108,8 +108,8 @@ def check_indices(groups: Iterable[SentenceCandidates], name: str) -> Iterator[S
     for index, group in enumerate(groups):
         if group.index != index:
             raise DataError(
-                f"{name} has sentence {group.index}. Expected sentence {index}. Every sentence "
-                "needs a candidate, and the first sentence is 0."
+                f"{name} contains sentence {group.index} where sentence {index} was expected. "
+                "Sentences are numbered from 0, and each sentence needs a candidate."
             )
         yield group
 
@@ -136,14 +136,14 @@ def merge(lists: Mapping[str, NBest]) -> NBest:
 
 @dataclass
 class MergedLines:
-    """Iterator over the lines of merged n-best lists, for lists that do not fit into memory."""
+    """Iterable over the lines of merged n-best lists, for lists that do not fit into memory."""
 
     lists: Mapping[str, Iterable[SentenceCandidates]]
     """Sentences of each list, by the name of the list."""
     sentences: int = 0
-    """Number of sentences so far."""
+    """Number of sentences iterated so far."""
     candidates: int = 0
-    """Number of merged candidates so far."""
+    """Number of merged candidates iterated so far."""
 
     def __iter__(self) -> Iterator[str]:
         """Yield the lines in Moses format."""
@@ -156,7 +156,8 @@ class MergedLines:
 def parse_nbest(lines: Iterable[str], name: str) -> Iterator[SentenceCandidates]:
     """Yield the sentences of a list in Moses format.
 
-    Indices must increase. A score with several values is split into NAME_0, NAME_1 and so on.
+    Sentence indices must increase. A score with several values becomes several scores: NAME_0,
+    NAME_1.
 
     Args:
         lines: lines of the list
@@ -202,10 +203,15 @@ def _parse_scores(words: str, where: str) -> dict[str, float]:
         if word.endswith("=") and len(word) > 1:
             name = word[:-1]
             if name in values_of:
-                raise DataError(f"{where} contains the score {name!r} twice. Rename one of them.")
+                raise DataError(
+                    f"{where} contains the score {name!r} twice. Names must be different."
+                )
             values_of[name] = []
         elif name is None:
-            raise DataError(f"{where} contains {word!r} before a name. Expected name= score ....")
+            raise DataError(
+                f"{where} contains {word!r} before the first name. Expected scores such as "
+                "name= -1.5."
+            )
         else:
             values_of[name].append(_parse_number(word, f"the score {name!r}", where))
     scores: dict[str, float] = {}
@@ -235,7 +241,7 @@ def format_nbest(groups: Iterable[SentenceCandidates]) -> Iterator[str]:
 
 
 def format_candidate(index: int, candidate: Candidate) -> str:
-    """Format a candidate for the sentence `index` as a line in Moses format."""
+    """Format a candidate of the sentence `index` as a line in Moses format."""
     if SEPARATOR in candidate.text:
         raise DataError(
             f"A candidate of sentence {index} contains {SEPARATOR}, the separator of n-best "
@@ -251,10 +257,10 @@ def format_candidate(index: int, candidate: Candidate) -> str:
 def parse_generated(
     lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences in fairseq-generate output with several hypotheses, sorted by index.
+    """Yield the sentences of fairseq-generate output with several hypotheses, sorted by index.
 
-    The score is the hypothesis score, converted from base 2 to the natural logarithm. Its length
-    normalization depends on the fairseq-generate options.
+    The score is fairseq-generate's hypothesis score, converted from base 2 to the natural
+    logarithm. Its length normalization depends on the options of fairseq-generate.
 
     Args:
         lines: fairseq-generate output, of which only the lines with H- are read
@@ -281,7 +287,7 @@ def parse_generated(
 def parse_list(
     lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences of a list in Moses format or in fairseq-generate output."""
+    """Yield the sentences of a list in Moses format or of fairseq-generate output."""
     stream = iter(lines)
     first = next(stream, None)
     if first is None:
@@ -289,7 +295,10 @@ def parse_list(
     every = chain([first], stream)
     if re.match(r"\d+ \|\|\|", first):
         if right_to_left:
-            raise UsageError(f"{name} is in Moses format. Remove `right_to_left`.")
+            raise UsageError(
+                f"{name} is in Moses format, but `right_to_left` only applies to fairseq-generate "
+                "output. Remove it."
+            )
         return parse_nbest(every, name)
     return parse_generated(every, name, score, rewrite, right_to_left)
 
@@ -311,7 +320,7 @@ def merge_sentences(
             lowest = min(index for index in indices if index is not None)
             without = next(n for n, index in zip(lists, indices, strict=True) if index != lowest)
             raise DataError(
-                f"Sentence {lowest} is not in {without}. All lists need the same sentences."
+                f"Sentence {lowest} is not in {without}. All lists must contain the same sentences."
             )
         united: dict[str, Candidate] = {}
         for name, group in zip(lists, groups, strict=True):

@@ -1,4 +1,4 @@
-"""Tune reranking weights on a development set, and analyze features."""
+"""Tuning of re-ranking weights on a validation set, and analysis of features."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """Options of `tune` and `analyze`: the metric, its text, and the scores to weight."""
+    """Options of `tune` and `analyze`: metric, text processing, features and cross-validation."""
 
     metric: str = option(
         "bleu", "corpus score to maximize, computed with sacreBLEU", choices=SUM_METRICS
@@ -63,8 +63,8 @@ class TuningConfig:
     )
     folds: int = option(
         5,
-        "number of cross-validation folds, 2 or more, to estimate the gain on unseen sentences; 0: "
-        "no cross-validation",
+        "number of folds for cross-validation, which estimates the gain on unseen sentences, 2 or "
+        "more, or 0 for no cross-validation",
         metavar="K",
     )
 
@@ -73,14 +73,16 @@ class TuningConfig:
         if self.folds < 0 or self.folds == 1:
             raise UsageError(f"`folds` is {self.folds}. Expected 0, or 2 or more.")
         if self.metric != "bleu" and self.tokenize != "13a":
-            raise UsageError(f"`tokenize` is only for bleu, but the metric is {self.metric}.")
+            raise UsageError(
+                f"`tokenize` is only valid for the metric bleu, but the metric is {self.metric}."
+            )
         if self.features is not None and not self.features:
-            raise UsageError("`features` is empty. Expected at least one score name.")
+            raise UsageError("`features` is empty. Expected the name of at least one score.")
 
 
 @dataclass(frozen=True)
 class TuningData:
-    """The scores of an n-best list, and its metric counts against references."""
+    """Scores of an n-best list, and metric counts of its candidates against references."""
 
     candidates: Candidates
     statistics: CandidateStatistics
@@ -102,12 +104,14 @@ class TuningData:
             nbest: n-best list
             references: one text per annotator, one sentence per line
             config: options
-            weights: weights by score name; each name must be a score in the list (default: none)
+            weights: weights by score name, whose names are checked (default: no weights)
         """
         if not isinstance(nbest, NBest):
-            raise TypeError(f"Expected an NBest, not {nbest!r}. Read a file with NBest.read.")
+            raise TypeError(
+                f"`nbest` is {nbest!r}. Expected an NBest object, such as the result of NBest.read."
+            )
         if not references:
-            raise UsageError("There are no references. Expected at least one reference text.")
+            raise UsageError("`references` is empty. Expected at least one text.")
         sums = sum_metric(config.metric, config.tokenize)
         rewrite = moses_detokenizer(config.subwords, config.moses)
         names = _shared_features(nbest) if config.features is None else list(config.features)
@@ -182,11 +186,11 @@ def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """Result of `tune`. Its string representation is the signature."""
+    """Result of `tune`. As a string, it is the signature."""
 
     weights: dict[str, float]
     scores: dict[str, float]
-    """Scores and gains in percent on the tuning sentences, by name."""
+    """Scores in percent and gains in percentage points on the tuning sentences, by name."""
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
@@ -211,10 +215,12 @@ def tune(
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> TunedWeights:
-    """Find weights whose best candidates have the highest corpus score (Kiyono, 2022, eq. 5.2).
+    """Find the weights that maximize the corpus score of the selected candidates.
+
+    See Kiyono (2022), eq. 5.2.
 
     Args:
-        nbest: n-best list of development sentences
+        nbest: n-best list of the validation set
         references: one text per annotator, one sentence per line
         config: options
         search: search method (default: line search with 20 restarts)
@@ -230,8 +236,8 @@ def tune(
     candidates, statistics = data.candidates, data.statistics
     if len(candidates.scores) < folds:
         raise DataError(
-            f"There are {len(candidates.scores)} sentences for {folds} folds. Expected at least "
-            "one sentence per fold. Set `folds` to a smaller number."
+            f"`folds` is {folds}, but the number of sentences is {len(candidates.scores)}. "
+            "Expected at least one sentence per fold. Set `folds` to a smaller number."
         )
     done = progress("rerank tune", "trials")
     weights = search(candidates, statistics, done)
@@ -251,10 +257,10 @@ def tune(
 
 @dataclass(frozen=True)
 class FeatureAnalysis:
-    """Result of `analyze`. Its string representation is the signature."""
+    """Result of `analyze`. As a string, it is the signature."""
 
     scores: dict[str, float]
-    """Scores in percent, by name: first, random and best candidates, equal and given weights."""
+    """Scores in percent of the first, random and oracle candidates, and of weights, by name."""
     weights: dict[str, float]
     features: dict[str, FeatureValue]
     parameters: dict[str, Any] = field(default_factory=dict)
@@ -269,7 +275,7 @@ class FeatureAnalysis:
         }
 
     def table(self) -> Iterator[str]:
-        """Yield the lines of two tables: the scores, and the weight and scores of each feature."""
+        """Yield the lines of a table with all scores, then weight and scores of each feature."""
         for name, score in self.scores.items():
             yield f"{name}\t{score:.2f}"
         yield from ("", "feature\tweight\talone\twithout\tlost")
@@ -294,14 +300,14 @@ def analyze(
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
-    """Compare weights with oracle choices. Score each feature alone, and all others without it.
+    """Compare the score of weights with oracle scores, and compute ablation scores of each feature.
 
     Args:
-        nbest: n-best list of development sentences
+        nbest: n-best list of the validation set
         references: one text per annotator, one sentence per line
         weights: weights by score name, 0 or more, such as those of `tune`
         config: options
-        search: search method without a feature (default: line search with 20 restarts)
+        search: search method for the ablations (default: line search with 20 restarts)
         progress: called with the number of evaluated points and starts
 
     Example:
@@ -317,7 +323,7 @@ def analyze(
     if unknown := [name for name in named if name not in candidates.names]:
         raise UsageError(
             f"`weights` contains weights above 0 for {', '.join(unknown)}, but the features are "
-            f"{', '.join(candidates.names)}. Expected weights for these features only."
+            f"{', '.join(candidates.names)}. Expected weights for features only."
         )
     chosen = whole_weights(named)
     bounds = score_bounds(candidates, statistics, search.seed)

@@ -37,13 +37,13 @@ from fairseq_ssl.rerank.nbest import (
 )
 
 DIGITS = 12
-"""Number of digits to which sums are compared."""
+"""Number of digits to which weighted sums are compared."""
 BLOCK = 10_000
 """Number of sentences that `apply_to_lines` keeps in memory."""
 
 
 def apply(nbest: NBest, weights: Mapping[str, float]) -> list[str]:
-    """Return the candidate with the highest weighted sum of scores for each sentence.
+    """For each sentence, return the candidate with the highest weighted sum of scores.
 
     The first candidate wins a tie.
 
@@ -89,14 +89,14 @@ def sort_candidates(
 ) -> Iterator[SentenceCandidates]:
     """Sort the candidates for each sentence, best first. The weighted sums become their totals.
 
-    Candidates with equal sums keep their order. Sums count as equal if they agree to the first 12
-    digits of the sentence's largest term, so that ties between decimal numbers are found.
+    Candidates with equal sums keep their order. To find ties of decimal numbers, sums are rounded
+    to 12 digits of the sentence's largest weighted score.
 
     Args:
         groups: sentences with their candidates
         weights: weights by score name
         name: name of the list in messages
-        line: line number of the first candidate in messages
+        line: line number of the first candidate, for messages
     """
     lists = [[candidate.scores for candidate in group.candidates] for group in groups]
     values = np.array(list(weights.values()))
@@ -116,7 +116,7 @@ def sort_candidates(
 
 
 def read_weights(path: str | Path) -> dict[str, float]:
-    """Read weights from a JSON file written from `TunedWeights.content`."""
+    """Read the weights from a JSON file with the content that `TunedWeights.content` returns."""
     return parse_weights("\n".join(read_lines(path)), str(path))
 
 
@@ -145,7 +145,9 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
         name: name of the weights in messages
     """
     if not weights or not all(0 <= weight < math.inf for weight in weights.values()):
-        raise UsageError(f"{name} contains {dict(weights)}. Expected numbers of 0 or more.")
+        raise UsageError(
+            f"{name} contains {dict(weights)}. Expected one or more weights, each 0 or more."
+        )
     largest = max(weights.values())
     if largest == 0:
         raise UsageError(f"{name} contains no weight above 0. Expected one or more.")
@@ -153,8 +155,9 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
     for score, whole in zip(checked, whole_weights(checked).tolist(), strict=True):
         if whole == 0:
             raise UsageError(
-                f"{name} contains the weight {checked[score]:.6g} for {score!r}, but the largest "
-                f"weight is {largest:.6g}. Expected 0, or a ratio of at most 100,000."
+                f"In {name}, the weight of {score!r} is {checked[score]:.6g}, but the largest "
+                f"weight is {largest:.6g}. Expected weights that are 0, or differ by a factor of "
+                "at most 100,000."
             )
     return checked
 
@@ -162,29 +165,32 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
 DRAWS = 100
 """Number of random selections whose scores are averaged."""
 MAX_PARTS = 1000
-"""Max number of grid steps between 0 and 1."""
+"""Maximum number of grid steps between 0 and 1."""
 
 ProgressCallback = Callable[[int], object]
 
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """Search for weights from 0 to 1 that maximize the corpus score (Kiyono, 2022, eq. 5.2)."""
+    """Search method for weights from 0 to 1 that maximize the corpus score.
+
+    See Kiyono (2022), eq. 5.2.
+    """
 
     method: str = option(
         "mert",
-        "grid: all points of a grid (Kiyono, 2022); mert: exact line search (Och, 2003), which "
-        "takes seconds for any number of features",
+        "search method; grid: evaluate all grid points, as in Kiyono (2022); mert: exact line "
+        "search (Och, 2003), which takes seconds for any number of features",
         choices=("grid", "mert"),
     )
     step: float = option(
         0.1,
-        "grid step, 1 / N, 0.001 to 1; the grid for J features has (1/step + 1)^J points, such as "
-        "1.8 million for step 0.1 and 6 features",
+        "grid step, 1/N for an integer N, 0.001 to 1; the grid for J features has (1/S + 1)^J "
+        "points, such as 1.8 million for S = 0.1 and J = 6",
         metavar="S",
     )
     restarts: int = option(RESTARTS, "number of random start points of the line search", low=0)
-    seed: int = option(1, "random seed of the line search and of the folds", low=0)
+    seed: int = option(1, "random seed of the line search and of the cross-validation", low=0)
     executor: Executor = ONE_PROCESS
     """Runs the parts of the grid search."""
 
@@ -208,7 +214,7 @@ class WeightSearch:
         statistics: CandidateStatistics,
         done: ProgressCallback = lambda trials: None,
     ) -> Weights:
-        """Return the best weights. `done` is called with the number of new points or starts."""
+        """Return the best weights. `done` is called with numbers of evaluated points or starts."""
         if self.method == "grid":
             return grid_search(candidates, statistics, self.parts, self.executor, done)[0]
         return line_search(candidates, statistics, self.restarts, self.seed, done).weights
@@ -232,10 +238,10 @@ def cross_validate(
     number: int,
     done: ProgressCallback = lambda trials: None,
 ) -> float:
-    """Return the corpus score if each fold uses weights that are tuned on the other folds.
+    """Return the corpus score if the weights for each fold are tuned on the other folds.
 
-    All folds are scored as one corpus, so the score is comparable to the score of weights that are
-    tuned on all sentences.
+    All folds are scored as one corpus, so the score is comparable with the score of weights tuned
+    on all sentences.
     """
     sentences = len(candidates.scores)
     chosen = np.zeros(sentences, np.intp)
@@ -251,9 +257,9 @@ class FeatureValue:
     """Ablation scores of a feature in percent."""
 
     alone: float
-    """Score of the candidates with the highest feature values."""
+    """Score of the candidates with the highest value of the feature."""
     without: float | None
-    """Score with weights tuned without the feature, or None if it is the only feature."""
+    """Score of weights that are tuned without the feature. It is None for a single feature."""
 
 
 def score_bounds(
@@ -261,7 +267,7 @@ def score_bounds(
 ) -> dict[str, float]:
     """Return the scores of the first, random and oracle candidates in percent, by name.
 
-    The score of the greedy corpus oracle is a lower bound for the best possible score.
+    The score of the greedy corpus oracle is a lower bound on the best possible score.
     """
     rows = len(candidates.scores)
     rng = np.random.default_rng(seed)

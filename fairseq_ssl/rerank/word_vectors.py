@@ -27,9 +27,9 @@ from fairseq_ssl.text.vocabulary import write_counts
 
 MAGIC = 793712314
 BINARY_HEADER = struct.Struct("<i60xi24x")
-"""Header of a fastText model: magic number, settings, number of words, counts."""
+"""Header format of a fastText model: magic number, settings, number of words, counts."""
 COUNT_SIZE = 10
-"""Size of a word's end marker, count and type in bytes."""
+"""Size in bytes of the NUL after a word, its count and its type."""
 
 Vector = NDArray[np.float32]
 VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
@@ -37,14 +37,17 @@ VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Word vectors. `vector` returns the vector of a word, or None for an unknown word."""
+    """Word vectors. `vector` returns the vector of a word, or None if the word has no vector."""
 
     vector: Callable[[str], Vector | None]
     dimensions: int
 
 
 def _check_words(path: Path) -> None:
-    """Raise EOFError if a fastText model ends within its words. gensim would read it forever."""
+    """Raise EOFError if a fastText model is truncated within its words.
+
+    gensim would read such a file forever.
+    """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         magic, words = BINARY_HEADER.unpack_from(data)
         if magic != MAGIC:
@@ -87,8 +90,8 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
 def _read_table(path: Path, words: Set[str]) -> WordVectors:
     """Read the vectors of `words` from a .vec file.
 
-    The first line contains the numbers of words and dimensions. Each other line contains a word and
-    its vector.
+    The first line contains the numbers of words and dimensions. Each of the other lines contains a
+    word and its vector.
     """
     missing = {word.encode("utf-8", "surrogatepass"): word for word in words}
     vectors: dict[str, Vector] = {}
@@ -97,8 +100,8 @@ def _read_table(path: Path, words: Set[str]) -> WordVectors:
         numbers = parse_integers(",".join(head))
         if numbers is None or len(numbers) != 2:
             raise DataError(
-                f"{path}:1 is {' '.join(head)[:40]!r}. Expected the numbers of words "
-                "and of dimensions, as in a fastText .vec file."
+                f"{path}:1 is {' '.join(head)[:40]!r}. Expected the number of words and the number "
+                "of dimensions, as in a fastText .vec file."
             )
         count, dimensions = numbers
         number = 0
@@ -110,8 +113,8 @@ def _read_table(path: Path, words: Set[str]) -> WordVectors:
                 )
     if number != count:
         raise DataError(
-            f"{path} contains {number} words, but its first line announces {count}. The file may "
-            "be truncated. Copy the file again."
+            f"{path} contains {number} words. Expected {count}, the number in its first line. The "
+            "file may be truncated. Copy it again."
         )
     return WordVectors(vectors.get, dimensions)
 
@@ -123,32 +126,39 @@ def _parse_vector(line: str, dimensions: int, where: str) -> Vector:
     except ValueError:
         vector = np.full(1, np.nan, np.float32)
     if len(vector) != dimensions or not np.isfinite(vector).all():
-        raise DataError(f"{where} is {line[:40]!r}. Expected a word and {dimensions} numbers.")
+        raise DataError(
+            f"{where} is {line[:40]!r}. Expected a word and {dimensions} finite numbers."
+        )
     return vector
 
 
 @dataclass(frozen=True)
 class VectorTraining:
-    """Hyperparameters of word vectors. All defaults except `dimensions` are fastText's."""
+    """Hyperparameters of word vectors, with fastText's defaults except for `dimensions`."""
 
-    dimensions: int = option(300, "number of vector dimensions", low=1, high=10_000)
-    epochs: int = option(5, "epochs", low=1, high=10_000)
-    min_count: int = option(5, "minimum number of occurrences of a word", low=1, high=10**9)
+    dimensions: int = option(
+        300, "number of dimensions of the vectors, 300 in Kiyono (2022)", low=1, high=10_000
+    )
+    epochs: int = option(5, "number of training epochs", low=1, high=10_000)
+    min_count: int = option(5, "min number of occurrences of a word", low=1, high=10**9)
     window: int = 5
     """Number of context words on each side."""
     buckets: int = option(
-        2_000_000, "hash buckets for character n-grams of 3 to 6 letters", low=1, high=10**9
+        2_000_000,
+        "number of hash buckets for character n-grams with 3 to 6 characters",
+        low=1,
+        high=10**9,
     )
     seed: int = 1
     jobs: int = option(
-        1, "threads; results with several threads are not reproducible", low=1, high=1024
+        1, "number of threads; results with several threads are not reproducible", low=1, high=1024
     )
     sample: float = 1e-4
-    """Subsampling threshold for frequent words; 0: no subsampling."""
+    """Threshold for subsampling frequent words. 0 disables subsampling."""
     tokenize: str = option(
         "none",
-        "sacreBLEU tokenizer, such as ja-mecab, zh or 13a; use the same tokenizer for rerank "
-        "vectors and post-ensemble",
+        "sacreBLEU tokenizer that splits the text into words, such as ja-mecab, zh or 13a; use the "
+        "same tokenizer for rerank vectors and post-ensemble",
         usual="none, words separated by spaces",
         metavar="NAME",
     )
@@ -167,14 +177,15 @@ def train_vectors(
 ) -> Signature:
     """Train skip-gram vectors with character n-grams (Bojanowski et al., 2017).
 
-    The text is streamed, once to count words and once per epoch. Word counts are written to
-    ``OUTPUT.counts`` and the signature is written to ``OUTPUT.json``.
+    The text is streamed once to count words, and once per epoch. Word counts are written to a file
+    named after `output` with the suffix ``.counts`` appended, and the signature to a file with the
+    suffix ``.json`` appended.
 
     Args:
         texts: text files, one sentence per line
         output: ``.vec`` or ``.vec.gz`` file for word vectors, ``.bin`` file to include n-grams
         training: hyperparameters (default: `VectorTraining()`)
-        progress: called with the number of processed lines
+        progress: called with the number of lines done
 
     Returns:
         The signature, with the number of words.
@@ -218,7 +229,7 @@ def train_vectors(
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """Iterable over the words of each line. gensim iterates over it once per epoch."""
+    """Iterable over the lines of files as lists of words, for several passes of gensim."""
 
     paths: Sequence[Path]
     rewrite: LineRewriter = str

@@ -27,37 +27,37 @@ from fairseq_ssl.tasks.translation_mixins import (
 logger = logging.getLogger(__name__)
 
 CHECK_SENTENCES = 1000
-"""Number of training sentences that are checked for <unk>."""
+"""Maximum number of training sources that are checked for <unk>."""
 
 
 @dataclass
 class CopyingTranslationConfig(AggressiveConfig):
-    """Options of fairseq's translation task, truncation and initialization."""
+    """Options of fairseq's translation task, with options for truncation and initialization."""
 
     truncate_source_words: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "maximum source length in tokens; longer sources are truncated in training and decoding; "
-        "PoDA uses 800 (section 3.2)",
+        "maximum source length in tokens, excluding </s>; longer sources are truncated in training "
+        "and decoding; PoDA uses 800 (section 3.2)",
         low=1,
         usual="no maximum",
     )
     truncate_target_words: Optional[int] = option(  # noqa: UP045
         None,
-        "maximum target length in tokens in training; longer targets are truncated; PoDA uses 130 "
-        "(section 3.2)",
+        "maximum target length in tokens in training, excluding </s>; longer targets are "
+        "truncated; PoDA uses 130 (section 3.2)",
         low=1,
         usual="no maximum",
     )
     init_encoder_only: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint from which to initialize the encoder with its embeddings, but not the decoder "
-        "(PoDA, table 9)",
+        "checkpoint from which to initialize only the encoder, including its embeddings (PoDA, "
+        "table 9)",
         usual="random weights",
     )
     init_decoder_only: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint from which to initialize the decoder with its embeddings and copy attention, "
-        "but not the encoder (PoDA, table 9)",
+        "checkpoint from which to initialize only the decoder, including its embeddings and copy "
+        "attention (PoDA, table 9)",
         usual="random weights",
     )
 
@@ -119,7 +119,7 @@ class CopyingTranslationTask(
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, constraints: Any = None
     ) -> Any:
-        """Return a dataset of sentences that are truncated as in training."""
+        """Return a dataset of the input sentences, truncated as in training."""
         max_words = self.cfg.truncate_source_words
         if max_words is not None:
             eos = self.source_dictionary.eos()
@@ -146,13 +146,13 @@ class CopyingTranslationTask(
         count = sum(int(ids.eq(unk).sum()) for ids in sample)
         if count:
             logger.warning(
-                f"The first {len(sample)} sources contain {count} <unk>, whose original words "
-                "cannot be copied. Binarize the data with a dictionary of all words and set "
+                f"<unk> occurs {count} times in the first {len(sample)} sources. The original "
+                "words cannot be copied. Binarize the data with a dictionary of all words and set "
                 "--copy-vocabulary, or train on raw text (--dataset-impl raw)."
             )
 
     def _truncate(self, pair: LanguagePairDataset, side: str, max_words: int, name: str) -> None:
-        """Truncate a side of `pair` to `max_words` tokens plus </s>. `name` is for the log."""
+        """Truncate a side of `pair` to `max_words` tokens and </s>. `name` is for the log."""
         eos = self.source_dictionary.eos()
         sizes = getattr(pair, f"{side}_sizes")
         count = int((sizes > max_words + 1).sum())
@@ -167,7 +167,7 @@ def _initialize_side(model: Any, side: str, path: Path) -> None:
     if not path.is_file():
         raise ConfigurationError(
             f"{path} (--init-{side}-only) does not exist. Set the option to a checkpoint, or "
-            "remove it to resume a training run."
+            "remove the option to resume a training run."
         )
     weights = checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"]
     loaded = load_side(model, side, weights, path)

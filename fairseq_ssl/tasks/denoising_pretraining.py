@@ -36,7 +36,7 @@ from fairseq_ssl.text.tokenization import SUBWORDS
 logger = logging.getLogger(__name__)
 
 MASK = "<mask>"
-"""The dictionary symbol that replaces masked words."""
+"""Dictionary symbol that replaces masked words."""
 SCHEMES = tuple(SUBWORDS)
 NO_LANGUAGE = "None"
 """Target language in file names written by fairseq-preprocess --only-source."""
@@ -44,11 +44,11 @@ NO_LANGUAGE = "None"
 
 @dataclass
 class DenoisingPretrainingConfig(TranslationConfig):
-    """Options of fairseq's translation task and of the noise."""
+    """Options of fairseq's translation task, with noise options."""
 
     noise: str = option(
         "shuffle",
-        "noises to apply to the source in this order, with options, such as "
+        "noises to apply to the source, in order and with their options, such as "
         f"direct:keep=0.2,shuffle; choices: {describe_id_noises()}",
     )
     noise_subwords: ChoiceEnum(SCHEMES) = option(  # type: ignore[valid-type]
@@ -64,8 +64,8 @@ class DenoisingPretrainingConfig(TranslationConfig):
 class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, TranslationTask):
     """Translation from noised to clean text in one language, with one dictionary.
 
-    The text is output of fairseq-preprocess --only-source, or the target side of parallel data. In
-    training, the noise differs from epoch to epoch. In validation, it is always the same. With
+    The text is the output of fairseq-preprocess --only-source or the target side of parallel data.
+    In training, the noise changes in each epoch. In validation, it is always the same. With
     --store-ema, validation uses the averaged weights.
     """
 
@@ -91,7 +91,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         return cls(cfg, dictionary)
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. Noise inserts only words from the model's vocabulary."""
+        """Build the model. Restrict the words that noise inserts to the model's vocabulary."""
         model = super().build_model(cfg, from_checkpoint)
         self.vocabulary = getattr(model, "copy_vocabulary", self.vocabulary)
         return model
@@ -99,7 +99,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task. The source is the text with noise."""
+        """Load a split as in fairseq's translation task, with the noised text as the source."""
         text, sizes = self._load_text(split, epoch, combine, **options)
         self.datasets[split] = OnlineDenoisingDataset(
             *(text, sizes, self.target_dictionary, self.noise, self.cfg.seed),
@@ -112,10 +112,11 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
 
     @cached_property
     def noise(self) -> IdNoise:
-        """The noise to apply. It samples words to insert in proportion to their counts.
+        """The noise to apply. Inserted words are sampled in proportion to their counts.
 
-        Counts are read from the dictionary. With subwords, the dictionary lacks words of several
-        subwords, so words are counted in a sample of the first training shard.
+        The counts are read from the dictionary. If the text consists of subwords, the dictionary
+        lacks words of several subwords, so words are counted in a sample of the first training
+        shard.
         """
         dictionary = self.target_dictionary
         known = np.arange(len(dictionary)) < self.vocabulary
@@ -133,13 +134,14 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         return IdNoise.of(self.settings, self.boundaries, lexicon, self.mask, max_length)
 
     def _load_text(self, split: str, epoch: int, combine: bool, **options: Any) -> tuple[Any, Any]:
-        """Return the sentences of a split as ids, and their sizes."""
+        """Return the sentences in a split as ids, and their lengths."""
         try:
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
             raise ConfigurationError(
-                f"{error}. Expected binarized text. With subwords, the noise samples words from "
-                f"the split {self.cfg.train_subset} (--train-subset), so it must be binarized too."
+                f"{error}. Expected binarized text. If the text consists of subwords, the noise "
+                f"samples words from the split {self.cfg.train_subset} (--train-subset), which "
+                "must also be binarized."
             ) from None
         pair = self.datasets.pop(split)
         text = (pair.src, pair.src_sizes) if pair.tgt is None else (pair.tgt, pair.tgt_sizes)
@@ -153,7 +155,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
 
 
 def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
-    """Infer languages that are not set from the file names."""
+    """Set missing languages in `cfg`, inferred from the file names in the data folder."""
     if cfg.source_lang is not None and cfg.target_lang is not None:
         return
     if not folder.is_dir():
@@ -190,7 +192,7 @@ def _dictionary_path(cfg: DenoisingPretrainingConfig) -> Path:
 
 
 def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
-    """Raise ConfigurationError for invalid options or a missing mask token."""
+    """Raise ConfigurationError for invalid options or if `masked` is False: no mask symbol."""
     if not masked:
         raise ConfigurationError(
             f"--noise {cfg.noise} masks words with {MASK}, which is not in the dictionary. Append "

@@ -42,7 +42,7 @@ UNITS = (WORD, "subword", "character")
 
 @dataclass
 class EditLabelingConfig(EditDecodingConfig):
-    """Options of data, sampling and decoding."""
+    """Options for data, sampling and decoding."""
 
     data: str = option(
         "",
@@ -69,15 +69,15 @@ class EditLabelingConfig(EditDecodingConfig):
     )
     edit_unit: ChoiceEnum(UNITS) = option(  # type: ignore[valid-type]
         "subword",
-        "unit of the edit labels; words are split with the encoder's own tokenizer; subwords and "
-        "characters are the tokens of the data",
+        "unit of the edit labels; word: a word, which the encoder's tokenizer splits into "
+        "subwords; subword or character: a token of the data",
         choices=UNITS,
     )
     edit_tokenizer: Optional[str] = option(  # noqa: UP045
         None,
-        "folder with the tokenizer.json that splits words, for models with random weights; or "
-        "folder with the encoder of the GECToR model in --edit-init",
-        usual="the folder of the pretrained encoder, or its name in the GECToR model",
+        "for models with random weights: folder with the tokenizer.json that splits words; for a "
+        "GECToR model in --edit-init: folder of its encoder",
+        usual="the encoder in --edit-init",
     )
     train_subset: str = II("dataset.train_subset")
     dataset_impl: Any = II("dataset.dataset_impl")  # noqa: RUF009 - as in fairseq
@@ -87,7 +87,7 @@ class EditLabelingConfig(EditDecodingConfig):
 
 @register_task("edit_labeling", dataclass=EditLabelingConfig)
 class EditLabelingTask(FairseqTask):
-    """Labeling of a sentence's tokens with the edits that correct the sentence.
+    """A task that labels the tokens of a sentence with the edits that correct it.
 
     The data folder contains the uncorrected and the corrected text, binarized with a joint
     dictionary as for translation, so that a Transformer can be trained on the same folder. It also
@@ -115,10 +115,10 @@ class EditLabelingTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: EditLabelingConfig, **options: Any) -> "EditLabelingTask":
-        """Load the token dictionary and the edit dictionary of the first data folder.
+        """Load the token dictionary and the edit dictionary from the first data folder.
 
-        Without a folder, the edit dictionary comes from the checkpoint that is loaded next. This
-        is for decoding with word labels, which needs no token dictionary.
+        If `data` is empty, the edit dictionary is read from the checkpoint that is loaded next.
+        This is for decoding with word labels, which does not need a token dictionary.
         """
         if not cfg.data:
             return cls(cfg, OovDictionary(), None)
@@ -155,20 +155,21 @@ class EditLabelingTask(FairseqTask):
             tokenizer = WordTokenizer(EncoderFiles.of_state(stored).tokenizer)
             if tokenizer.subwords() != self.words.tokenizer.subwords():
                 raise ConfigurationError(
-                    f"The subwords of the tokenizer of {origin} differ from those of --edit-init "
-                    "or --edit-tokenizer. Pass the folder with which the model was trained."
+                    f"The tokenizer of {origin} has different subwords than the tokenizer of "
+                    "--edit-init or --edit-tokenizer. Pass the folder with which the model was "
+                    "trained."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint, whose edit dictionary must be that of the data.
+        """Load the task state of a checkpoint. Its edit dictionary must match that of the data.
 
-        The models of an ensemble share the edit dictionary, but each has its own encoder.
+        The models of an ensemble share the edit dictionary, but can have different encoders.
         """
         known, stored = (state_dict.get(name) for name in ("edit_dictionary", "edit_encoder"))
         if stored is None and not self.cfg.data:
             raise ConfigurationError(
                 "The model labels subwords or characters, so decoding needs the dictionary in the "
-                "data folder. Set `data_dir` to this folder."
+                "data folder. Set `data_dir` to the data folder."
             )
         if "edit_dictionary" not in self.state.state_dict:
             if not isinstance(known, str):
@@ -203,7 +204,7 @@ class EditLabelingTask(FairseqTask):
         return model
 
     def _set_words(self, cfg: Any) -> None:
-        """Set `words`, which splits words into subwords, and set the encoder's sizes in `cfg`."""
+        """Set `words`, the subword segmentation of words, and set the encoder's sizes in `cfg`."""
         init = getattr(cfg, "edit_init", None)
         folder = init or self.cfg.edit_tokenizer
         if self.encoder is None:
@@ -245,7 +246,7 @@ class EditLabelingTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split with its labels, and for validation and test also the corrected text."""
+        """Load a split with its labels. Validation and test splits also get the corrected text."""
         paths = utils.split_paths(self.cfg.data)
         folder = Path(paths[(epoch - 1) % len(paths)])
         is_training = split == self.cfg.train_subset
@@ -254,7 +255,7 @@ class EditLabelingTask(FairseqTask):
         if text is None:
             raise ConfigurationError(
                 f"{folder} contains no text for {split}. Expected output of fairseq-preprocess, or "
-                f"of edits prepare{'' if is_training else f' with --{split}'}, such as "
+                f"of fairseq-ssl edits prepare{'' if is_training else f' with --{split}'}, such as "
                 f"{split}.{self.cfg.source_lang}-{self.cfg.target_lang or NONE}."
                 f"{self.cfg.source_lang}.idx."
             )
@@ -290,21 +291,21 @@ class EditLabelingTask(FairseqTask):
         max_positions: Any = None,
         ignore_invalid_inputs: bool = False,
     ) -> Any:
-        """Remove long sentences if `ignore_invalid_inputs` is set, as in training.
+        """Remove long sentences if `ignore_invalid_inputs` is set, as it is in training.
 
-        Otherwise, `valid_step` and the generator split them into windows.
+        If it is not set, `valid_step` and the generator split long sentences into windows.
         """
         if not ignore_invalid_inputs:
             return indices
         return super().filter_indices_by_size(indices, dataset, max_positions, True)
 
     def train_step(self, sample: dict[str, Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Return the result of the criterion for a batch, after computing gradients."""
+        """Run the criterion on a batch and compute gradients. Return the criterion's result."""
         # A process without data gets a batch from the validation set, whose sentences may be long.
         return super().train_step(self._split_long(sample, model), model, *args, **options)
 
     def valid_step(self, sample: dict[str, Any], model: Any, criterion: Any) -> Any:
-        """Return the result of the criterion for a batch, with windows for long sentences."""
+        """Return the criterion's result for a batch, in which long sentences become windows."""
         return super().valid_step(self._split_long(sample, model), model, criterion)
 
     def _split_long(self, sample: dict[str, Any], model: Any) -> dict[str, Any]:
@@ -344,7 +345,7 @@ class EditLabelingTask(FairseqTask):
         return self.dictionary
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
-        """Load text, corrected text and labels of a split; with `combine`, also of split1, ..."""
+        """Load the text, corrected text and labels of a split. If `combine`, add split1, ..."""
         parts: list[list[Any]] = []
         for index in count():
             name = f"{split}{index or ''}"
@@ -377,7 +378,7 @@ class EditLabelingTask(FairseqTask):
         return None
 
     def _check_labels(self, path: Path) -> None:
-        """Raise DataError if labels were binarized with another set or order of labels."""
+        """Raise DataError if the dictionary of the binarized labels differs from edits.txt."""
         if not path.exists():
             return
         loaded = Dictionary.load(str(path))
@@ -393,7 +394,7 @@ class EditLabelingTask(FairseqTask):
 
 
 def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
-    """Infer the source and the target language from the file names, unless they are set."""
+    """Set the languages in `cfg`, inferred from the file names, unless the source is set."""
     if cfg.source_lang is not None:
         return
     if not folder.is_dir():

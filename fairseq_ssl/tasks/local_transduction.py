@@ -14,7 +14,7 @@ from fairseq_ssl.tasks.translation_mixins import AggressiveConfig, RightToLeftMi
 class LocalTransductionTask(RightToLeftMixin, TranslationTask):
     """fairseq's translation task with aggressive decoding, which uses the source as a draft.
 
-    The task also decodes with models trained with `--task translation`.
+    The task also supports models trained with `--task translation`.
     """
 
     cfg: AggressiveConfig
@@ -22,7 +22,7 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task. Reverse right-to-left targets."""
+        """Load a split as in fairseq's translation task. Reverse the targets if configured."""
         super().load_dataset(split, epoch, combine, **options)
         self.reverse_split(split, options)
 
@@ -39,7 +39,7 @@ class LocalTransductionTask(RightToLeftMixin, TranslationTask):
 
 
 def _check_vocabularies(models: Any, words: int) -> None:
-    """Reject models that can generate only some words in the dictionary and copy the others."""
+    """Reject models that can generate only a part of the dictionary and copy other words."""
     for model in models:
         if is_copying_model(model) and model.copy_vocabulary < words:
             raise ConfigurationError(

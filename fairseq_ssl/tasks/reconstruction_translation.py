@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class ReconstructionTranslationConfig(TranslationConfig):
-    """Options of fairseq's translation task and of monolingual data."""
+    """Options of fairseq's translation task, with options for monolingual data."""
 
     reconstruction_source_text: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
@@ -35,15 +35,15 @@ class ReconstructionTranslationConfig(TranslationConfig):
         usual="none",
     )
     reconstruction_target_text: Optional[str] = option(  # noqa: UP045
-        None, "monolingual text in the target language, in the same format", usual="none"
+        None, "monolingual text in the target language, binarized in the same way", usual="none"
     )
     reconstruction_beam: int = option(
         5, "number of candidate translations per monolingual sentence", low=1
     )
     reconstruction_mixed_lengths: bool = option(
         False,
-        "form batches from sentences of any length instead of similar length; batch norm needs "
-        "such batches if they are small",
+        "form batches from sentences of different lengths instead of similar lengths; needed if "
+        "the model uses batch norm and the batches are small",
     )
     seed: int = II("common.seed")
     max_tokens: Optional[int] = II("dataset.max_tokens")  # noqa: UP045
@@ -109,7 +109,7 @@ class ReconstructionTranslationTask(TranslationTask):
         return str(split_paths(self.cfg.data)[0])
 
     def _load_text(self, path: Path, language: str, dictionary: Any) -> LanguagePairDataset:
-        """Load a monolingual text as a dataset in which sources and targets are equal."""
+        """Load monolingual text as a dataset whose sources and targets are the same sentences."""
         impl = self.cfg.dataset_impl
         for name in (f"{path}.{language}-None.{language}", f"{path}.{language}"):
             text = data_utils.load_indexed_dataset(name, dictionary, impl)
@@ -133,8 +133,9 @@ class ReconstructionTranslationTask(TranslationTask):
         short = (text.sizes <= limit).nonzero()[0]
         if not len(short):
             raise ConfigurationError(
-                f"{path} contains no sentence of at most {limit} tokens, the limit set by the "
-                "model and --max-tokens. Split the sentences, or set a higher limit."
+                f"{path} contains no sentence of at most {limit} tokens, the limit of "
+                "--max-source-positions, --max-target-positions and --max-tokens. Split the "
+                "sentences, or set a higher limit."
             )
         logger.info(f"{path}: {len(short)} of {len(text)} sentences have at most {limit} tokens")
         sentences = text if len(short) == len(text) else _SentenceSubset(text, short)
@@ -162,11 +163,11 @@ class ReconstructionTranslationTask(TranslationTask):
         return criterion
 
     def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
-        """Build a generator from the models that translate into --target-lang."""
+        """Build a generator for the models that translate into --target-lang."""
         return super().build_generator(self._forward_models(models), args, *more, **options)
 
     def inference_step(self, generator: Any, models: Any, *more: Any, **options: Any) -> Any:
-        """Decode a batch. The scorer of --score-reference gets its models here."""
+        """Decode or, with --score-reference, score a batch with the models into --target-lang."""
         return super().inference_step(generator, self._forward_models(models), *more, **options)
 
     def _forward_models(self, models: Any) -> list[Any]:
@@ -185,7 +186,7 @@ class ReconstructionTranslationTask(TranslationTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        """Translate the monolingual sentences, then train on the batch with these candidates."""
+        """Translate the monolingual sentences. Then train on the batch and these translations."""
         candidates = {}
         weight = criterion.schedule.at(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
@@ -198,9 +199,9 @@ class ReconstructionTranslationTask(TranslationTask):
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
-        """Return candidate translations of each sentence, short enough for the other model.
+        """Return each sentence's candidate translations, within the other model's length limit.
 
-        The model is in evaluation mode during the search, and in training mode after it.
+        The model is in evaluation mode during the search, and in training mode after the search.
         """
         model = two_way_model.models[direction]
         if direction not in self.generators:
@@ -228,7 +229,8 @@ class ReconstructionTranslationTask(TranslationTask):
     def _max_len(self, direction: str) -> tuple[float, int]:
         """Return fairseq's max_len_a and max_len_b for a direction.
 
-        They are the lowest bound that 99.9% of the training pairs of the epoch meet.
+        With these values, the length bound is the lowest one that 99.9% of the training pairs in
+        the epoch satisfy.
         """
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
         slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)
@@ -236,13 +238,16 @@ class ReconstructionTranslationTask(TranslationTask):
         return slope, max(int(offset), 1)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return the maximum sentence length, equal on both sides as each is source and target."""
+        """Return the maximum lengths of a source and a target.
+
+        They are equal, because each language is the source of one direction.
+        """
         limit = min(self.cfg.max_source_positions, self.cfg.max_target_positions)
         return limit, limit
 
 
 def _have_equal_lengths(pairs: Any, reversed_pairs: Any) -> bool:
-    """Return True if all sentence lengths of the pairs match those of the reversed pairs."""
+    """Return True if all sentence lengths in the pairs match those in the reversed pairs."""
     return all(
         np.array_equal(getattr(pairs, f"{side}_sizes"), getattr(reversed_pairs, f"{other}_sizes"))
         for side, other in (("src", "tgt"), ("tgt", "src"))

@@ -42,17 +42,18 @@ logger = logging.getLogger(__name__)
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
 STAGES = (SUPERVISED, IMITATE, MIXTURE)
 SAMPLE_SEED = 1
-"""Random seed for sampling unlabeled lines. Smaller samples are subsets of larger samples."""
+"""Random seed for sampling unlabeled lines. It is fixed, so smaller samples are subsets of larger
+samples."""
 
 
 @dataclass
 class SemiSupervisedClassificationConfig(FairseqDataclass):
-    """Options of the data and the training stage."""
+    """Options for the data and the training stage."""
 
     data: str = option(
         "",
-        "data folder from `fairseq-ssl classify prepare`; it contains a folder each for words, "
-        "subwords and labels, with dict.txt and binarized splits of the same lines",
+        "data folder from `fairseq-ssl classify prepare`; it contains one folder for words, one "
+        "for subwords and one for labels, each with dict.txt and binarized splits",
     )
     classification_stage: ChoiceEnum(STAGES) = option(  # type: ignore[valid-type]
         SUPERVISED,
@@ -73,8 +74,9 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     )
     classification_unlabeled_lines: Optional[int] = option(  # noqa: UP045
         None,
-        "number of unlabeled lines to use; they are sampled from the first split, then from the "
-        "next one; smaller samples are subsets of larger samples",
+        "number of unlabeled lines to use; they are sampled from the first unlabeled split, and "
+        "from the next split if it has too few lines; smaller samples are subsets of larger "
+        "samples",
         low=1,
         usual="all lines",
     )
@@ -85,15 +87,16 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     )
     classification_unlabeled_per_labeled: int = option(
         0,
-        "number of texts to sample per labeled text for --criterion "
-        "virtual_adversarial_cross_entropy; they are sampled from all texts",
+        "number of unlabeled texts per labeled text for --criterion "
+        "virtual_adversarial_cross_entropy; they are sampled from the unlabeled and the labeled "
+        "texts, without labels",
         low=0,
     )
     imitator_teacher: Optional[str] = option(  # noqa: UP045
         None,
-        "expert to imitate (imitate only): a folder with class probabilities from `fairseq-ssl "
-        "classify label`, or a checkpoint that predicts them in each epoch; texts that are too "
-        "long for the checkpoint are truncated at the start",
+        "expert to imitate (imitate only), as a folder with class probabilities from `fairseq-ssl "
+        "classify label` or as a checkpoint, which predicts them again in each epoch; texts that "
+        "are too long for the checkpoint are truncated at the start",
         usual="none",
     )
     train_subset: str = II("dataset.train_subset")
@@ -124,7 +127,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def setup_task(
         cls, cfg: SemiSupervisedClassificationConfig, **options: Any
     ) -> "SemiSupervisedClassificationTask":
-        """Load the dictionaries of words, labels and, if they exist, subwords."""
+        """Load the dictionaries of words, labels and, if it exists, of subwords."""
         flush_denormals()  # before PyTorch starts its threads
         folder = Path(cfg.data)
         dictionaries = {}
@@ -168,7 +171,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. With `from_checkpoint`, files that initialize weights are ignored."""
+        """Build the model. If `from_checkpoint`, ignore options that initialize its weights."""
         if from_checkpoint:
             for name in (
                 *text_classifier.INITIALIZATION_OPTIONS,
@@ -192,7 +195,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return model
 
     def _store_options(self, cfg: Any) -> None:
-        """Copy the options of initial models into `cfg`, which is saved in the checkpoint."""
+        """Copy the options of the models that initialize weights into `cfg`, for the checkpoint."""
         if getattr(cfg, "mixture_expert", None):
             cfg.mixture_expert_options = text_classifier.expert_options(Path(cfg.mixture_expert))
             if cfg.mixture_imitators:
@@ -205,7 +208,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def train_step(
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, *more: Any, **named: Any
     ) -> Any:
-        """Return the result of the criterion for a batch, after computing gradients."""
+        """Run the criterion on a batch and compute gradients. Return the criterion's result."""
         if getattr(model, "has_sparse_gradients", False):
             _check_optimizer(optimizer)
         return super().train_step(sample, model, criterion, optimizer, *more, **named)
@@ -213,7 +216,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split with the views (words or subwords) that the training stage needs."""
+        """Load a split with the views (words, subwords) that the training stage needs."""
         is_training = split == self.cfg.train_subset
         if self.stage == IMITATE:
             self.datasets[split] = self._load_with_teacher(split, is_training)
@@ -233,15 +236,15 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def unlabeled(self, split: str, view_names: list[str]) -> TwoViewDataset:
-        """Return a dataset of the texts of a split, in order and without labels."""
+        """Return a dataset of the texts in a split, in their original order and without labels."""
         views = self._views(split, view_names)
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def inference_dataset(self, words: Any, pieces: Any) -> TwoViewDataset:
         """Return a dataset of unlabeled texts.
 
-        `words` and `pieces` are datasets of word ids and of subword ids, with </s>. `pieces` may be
-        None if the model does not read subwords.
+        `words` and `pieces` are datasets of word ids and subword ids, with </s>. `pieces` can be
+        None if the model reads only words.
         """
         views = [View(WORDS, words, *self._pad_and_eos(WORDS))]
         if pieces is not None:
@@ -249,7 +252,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def teach(self, sample: dict[str, Any]) -> torch.Tensor:
-        """Return p(y|X) [batch, classes] from the expert in the checkpoint `imitator_teacher`."""
+        """Return the class probabilities [batch, classes] of the expert in `imitator_teacher`."""
         net_input = sample["net_input"]
         teacher = self.teacher.to(net_input["src_tokens"].device)
         with torch.no_grad():
@@ -285,20 +288,20 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return self.dictionaries[LABEL]
 
     def labels(self, split: str) -> ViewIds:
-        """Return the class index of each line of a split. Raise DataError for an unknown label."""
+        """Return the class index of each line in a split. Raise DataError for an unknown label."""
         ids = self._load_view(LABEL, split)
         special = self.dictionaries[LABEL].nspecial
         labels = np.array([int(ids[line][0]) - special for line in range(len(ids))])
         wrong = np.flatnonzero((labels < 0) | (labels >= len(self.classes)))
         if len(wrong):
             raise DataError(
-                f"The label of line {wrong[0] + 1} of {split} in {self.cfg.data}/{LABEL} is not in "
+                f"The label of line {wrong[0] + 1} in {self.cfg.data}/{LABEL}/{split} is not in "
                 f"dict.txt. Expected one of {', '.join(self.classes)}."
             )
         return labels
 
     def _load_with_teacher(self, split: str, is_training: bool) -> TwoViewDataset:
-        """Return a split with the expert's predictions, or with labels if no predictions exist."""
+        """Return a split with the expert's predictions or, if there are none, with its labels."""
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
@@ -319,7 +322,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
-        """Return class probabilities for splits, or None if a labeled split has none."""
+        """Return class probabilities for splits, or None if a labeled split lacks them."""
         parts = []
         for name in names:
             labels = open_teacher_labels(folder, name, len(self.classes))
@@ -334,7 +337,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return ConcatDataset(parts)
 
     def _load_unlabeled(self, split: str) -> TwoViewDataset:
-        """Return the sampled unlabeled texts and the texts of a split, all without labels."""
+        """Return the sampled unlabeled texts and the texts in a split, all without labels."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = concat_views(
             [self._views(name, names) for name in (*self._unlabeled_splits(), split)]
@@ -356,7 +359,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return [len(self._load_view(view, name)) for name in self._unlabeled_splits()]
 
     def _epoch_lines(self) -> ViewIds:
-        """Return the unlabeled lines of an epoch, repeated with --classification-full-epochs."""
+        """Return the unlabeled lines of an epoch. --classification-full-epochs repeats lines."""
         counts = self._count_unlabeled(PIECES)
         lines = self._sample_lines(counts)
         is_full = self.cfg.classification_full_epochs
@@ -404,7 +407,7 @@ def _check_optimizer(optimizer: Any) -> None:
 
 
 def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject options that training in this stage ignores. In a checkpoint, they are allowed."""
+    """Reject options that training in this stage ignores. Loading a checkpoint allows them."""
     ratio, lines = cfg.classification_unlabeled_per_labeled, cfg.classification_unlabeled_lines
     for name, is_ignored in (
         ("classification_full_epochs", cfg.classification_full_epochs and stage != IMITATE),

@@ -36,7 +36,7 @@ SPLIT_VALUE = re.compile(r"(?P<split>[^=,\s]+)=(?P<value>[^=,\s]+)")
 
 @dataclass
 class TaggedTranslationConfig(RightToLeftConfig):
-    """Options of fairseq's translation task, tags, mixtures, noisy beam search, fluency boost."""
+    """Options of fairseq's translation task, with tags, mixtures and options for generation."""
 
     source_tags: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
@@ -53,16 +53,16 @@ class TaggedTranslationConfig(RightToLeftConfig):
     )
     mix_epoch_pairs: int = option(
         0,
-        "number of pairs per epoch with --mix-weights; each epoch continues where the last one "
-        "ended; a pair takes 17 bytes of memory",
+        "number of pairs per epoch with --mix-weights; each epoch continues after the last pair of "
+        "the previous epoch; memory use is 17 bytes per pair",
         low=0,
         usual="the smallest number with which an epoch contains all pairs of each split",
     )
 
     noisy_beam_beta: float = option(
         0.0,
-        "noise strength of beam search, beta_random in Kiyono (2022); at each step, r * "
-        "beta_random is added to each score, with r uniform from 0 to 1; Kiyono uses 6",
+        "noise strength in beam search (beta_random in Kiyono, 2022); at each step, r * "
+        "beta_random is added to each score, with r uniform in [0, 1); Kiyono uses 6",
         low=0,
     )
     noisy_beam_granularity: ChoiceEnum(GRANULARITIES) = option(  # type: ignore[valid-type]
@@ -72,7 +72,7 @@ class TaggedTranslationConfig(RightToLeftConfig):
         choices=GRANULARITIES,
     )
     noisy_beam_seed: int = option(
-        1, "random seed of noisy beam search; noise also depends on sentence and hypothesis"
+        1, "random seed of noisy beam search; noise also depends on the sentence and the hypothesis"
     )
     fluency_boost_lm: Optional[str] = option(  # noqa: UP045
         None,
@@ -82,18 +82,18 @@ class TaggedTranslationConfig(RightToLeftConfig):
     )
     fluency_boost_ratio: float = option(
         1.05,
-        "minimum ratio of source fluency to hypothesis fluency, sigma in Ge et al.; fluency is 1 / "
-        "(1 + cross-entropy per token in nats)",
+        "minimum ratio of source fluency to hypothesis fluency (sigma in Ge et al., 2018); fluency "
+        "is 1 / (1 + cross-entropy per token in nats)",
         above=0,
     )
     fluency_boost_data: Optional[str] = option(  # noqa: UP045
-        None, "folder with the dict.txt of the language model in --fluency-boost-lm"
+        None, "folder that contains the dict.txt of the language model in --fluency-boost-lm"
     )
 
 
 @register_task("tagged_translation", dataclass=TaggedTranslationConfig)
 class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
-    """fairseq's translation task with source tags, mixtures, noisy beam search, fluency boost."""
+    """fairseq's translation task with tags, data mixtures, noisy beam search and fluency boost."""
 
     cfg: TaggedTranslationConfig
 
@@ -107,7 +107,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task, or a mixture of splits. Add tags."""
+        """Load a split as in fairseq's translation task, or a mixture of splits. Prepend tags."""
         folders = split_paths(self.cfg.data)
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
@@ -125,7 +125,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def build_dataset_for_inference(
         self, src_tokens: Any, src_lengths: Any, constraints: Any = None
     ) -> Any:
-        """Return a dataset of sentences. No tags are added."""
+        """Return a dataset of the input sentences, without tags."""
         if self.tags:
             logger.warning(
                 "--source-tags applies to splits only. No tags are added to input lines."
@@ -140,7 +140,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         extra_gen_cls_kwargs: Any = None,
         prefix_allowed_tokens_fn: Any = None,
     ) -> Any:
-        """Build fairseq's generator or a `NoisyGenerator`. Add fluency boost if configured."""
+        """Build fairseq's generator or a `NoisyGenerator`, with fluency boost if configured."""
         is_scoring = getattr(args, "score_reference", False)
         if self.noise.beta and not is_scoring:
             _check_search(args, prefix_allowed_tokens_fn)
@@ -192,7 +192,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         )
 
     def _check_tags(self, folders: list[Path]) -> None:
-        """Reject tags of splits that are not used for training or not in any data folder."""
+        """Reject tags for splits that do not exist or that --mix-weights excludes from training."""
         train = re.compile(rf"{re.escape(self.cfg.train_subset)}\d*")
         expected = f"a split in {' or '.join(map(str, folders))}" + (
             " or in --mix-weights" if self.weights else ""
@@ -207,7 +207,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                 )
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
-        """Open the binarized sources and targets of a split."""
+        """Return the binarized sources and targets of a split."""
         source, target = self.cfg.source_lang, self.cfg.target_lang
         dictionaries = {source: self.source_dictionary, target: self.target_dictionary}
         for languages in (f"{source}-{target}", f"{target}-{source}"):
@@ -226,7 +226,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         )
 
     def _prepend_tags(self, pairs: LanguagePairDataset, split: str) -> None:
-        """Prepend tags to the sources of a split, which may consist of split, split1, ..."""
+        """Prepend tags to the sources of a split, which can consist of SPLIT, SPLIT1, ..."""
         source = pairs.src
         combined = source if isinstance(source, ConcatDataset) else ConcatDataset([source])
         parts = []
@@ -273,7 +273,7 @@ def _parse_weights(spec: str) -> dict[str, float]:
 
 
 def _parse_splits(spec: str, flag: str, form: str) -> list[tuple[str, str]]:
-    """Parse SPLIT=VALUE,... Errors name the option `flag` and the expected `form`."""
+    """Parse SPLIT=VALUE,... Error messages contain the option `flag` and the expected `form`."""
     values: list[tuple[str, str]] = []
     for word in filter(None, spec.split(",")):
         match = SPLIT_VALUE.fullmatch(word)
@@ -288,7 +288,7 @@ def _parse_splits(spec: str, flag: str, form: str) -> list[tuple[str, str]]:
 
 
 def _check_data_options(cfg: TaggedTranslationConfig, tags: bool, weights: bool) -> None:
-    """Reject options that cannot be used with tags or mixtures."""
+    """Reject fairseq options that cannot be used with tags or mixtures."""
     if tags or weights:
         names = ("num_batch_buckets", "truncate_source")
         options = {name: getattr(cfg, name) for name in names}

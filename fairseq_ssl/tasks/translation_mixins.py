@@ -23,7 +23,7 @@ register_task = checked(tasks.register_task, "setup_task")
 
 @dataclass
 class RightToLeftConfig(TranslationConfig):
-    """Options of fairseq's translation task and the target direction."""
+    """Options of fairseq's translation task, with an option for right-to-left targets."""
 
     right_to_left: bool = option(
         False,
@@ -35,7 +35,7 @@ class RightToLeftConfig(TranslationConfig):
 
 @dataclass
 class AggressiveConfig(RightToLeftConfig):
-    """Options of fairseq's translation task, the target direction and the search."""
+    """Options of `RightToLeftConfig`, with an option for aggressive decoding."""
 
     aggressive: bool = option(
         False,
@@ -46,7 +46,7 @@ class AggressiveConfig(RightToLeftConfig):
 
 
 def allow_several_splits(cfg: Any) -> None:
-    """Allow a task to combine train, train1, ... fairseq fails with its default ratio of -1."""
+    """Allow a task to combine train, train1, ... fairseq's default upsampling ratio, -1, fails."""
     cfg.upsample_primary = max(cfg.upsample_primary, 1)
 
 
@@ -61,7 +61,10 @@ class CopyingMixin:
     def build_generator(
         self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
-        """Build a generator, or a scorer if `args.score_reference`. Other models get fairseq's."""
+        """Build a generator that copies words, or a scorer if `args.score_reference` is set.
+
+        For models that do not copy words, build fairseq's generator or scorer.
+        """
         parent: Any = super()
         if not all(map(is_copying_model, models)):
             return parent.build_generator(models, args, seq_gen_cls, *more, **options)
@@ -73,7 +76,7 @@ class CopyingMixin:
 
 
 class RightToLeftMixin:
-    """Right-to-left targets for a translation task with `RightToLeftConfig`.
+    """Support for right-to-left targets in a translation task with `RightToLeftConfig`.
 
     Among the base classes, this mixin must precede fairseq's TranslationTask.
     """
@@ -115,7 +118,7 @@ class RightToLeftMixin:
         return super().build_generator(models, args, *more, **options)  # type: ignore[misc]
 
     def _inference_with_bleu(self, generator: Any, sample: Any, model: Any) -> Any:
-        """Compute BLEU for --eval-bleu on sentences in reading order."""
+        """Compute BLEU for --eval-bleu on sentences in their original word order."""
         words = self.target_dictionary
         if self.cfg.right_to_left:
             generator = ReversedHypotheses(generator, words.eos())
@@ -132,7 +135,7 @@ class ReversedHypotheses:
         self.eos = eos
 
     def generate(self, models: Any, sample: Any, **options: Any) -> Any:
-        """Return the hypotheses of the wrapped generator, with tokens in reading order."""
+        """Return the hypotheses of the wrapped generator, with tokens in their original order."""
         return [
             [
                 {**hypothesis, "tokens": reverse_sentence(hypothesis["tokens"], self.eos)}
@@ -152,24 +155,24 @@ def _check(cfg: Any) -> None:
 class AveragedValidationMixin:
     """Validation, and therefore checkpoint selection, with the averaged weights of --store-ema.
 
-    fairseq only stores these weights. Among the base classes, this mixin must precede fairseq's
-    TranslationTask.
+    fairseq stores these weights, but does not use them in validation. Among the base classes, this
+    mixin must precede fairseq's TranslationTask.
     """
 
     cfg: Any
     uses_ema = True
-    """Makes fairseq's trainer pass the averaged model as `ema_model`."""
+    """True, so that fairseq's trainer passes the averaged model as `ema_model`."""
     _bleu_model: Any = None
     """The averaged model with which the generator for --eval-bleu was built."""
 
     def train_step(self, *args: Any, ema_model: Any = None, **options: Any) -> Any:
-        """Run fairseq's training step, which does not accept `ema_model`."""
+        """Run fairseq's training step without `ema_model`, which it does not accept."""
         return super().train_step(*args, **options)  # type: ignore[misc]
 
     def valid_step(
         self, sample: Any, model: Any, criterion: Any, ema_model: Any = None, **options: Any
     ) -> Any:
-        """Compute loss and BLEU of the averaged model, or of `model` without averaged weights."""
+        """Compute loss and BLEU of the averaged model, or of `model` if `ema_model` is None."""
         if ema_model is None:
             return super().valid_step(sample, model, criterion, **options)  # type: ignore[misc]
         if self.cfg.eval_bleu and ema_model is not self._bleu_model:

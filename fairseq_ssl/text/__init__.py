@@ -1,8 +1,8 @@
 """Text tools: tokenization, truecasing, subwords, spelling, vocabularies and M2 files.
 
-Factories such as `moses_tokenizer` check their options and load their models once. They return a
-function from line to line. `tokenize_file`, `encode_subwords_file` and `correct_spelling_file` are
-for texts of any size, with several processes or machines.
+Factories such as `moses_tokenizer` check their options and load their models once. Each returns a
+function that maps a line to a line. `tokenize_file`, `encode_subwords_file` and
+`correct_spelling_file` process text of any size, in several processes or on several machines.
 
 >>> from fairseq_ssl.text import moses_detokenizer, moses_tokenizer
 >>> tokenize = moses_tokenizer("en")

@@ -1,6 +1,6 @@
-"""English tokenizer with the rules of spaCy's, without spaCy."""
+"""English tokenizer that follows the rules of spaCy's tokenizer but does not need spaCy."""
 
-# ruff: noqa: RUF001 - quotes and dashes of text
+# ruff: noqa: RUF001 - quotes and dashes in text
 from __future__ import annotations
 
 import re
@@ -12,7 +12,7 @@ LOWER = rf"[^\W\d_{UPPER}]"
 QUOTES = "'\"`´‘’‚“”„«»"
 SYMBOLS = "¦©®°\u2195-\u21ff\u2300-\u23ff\u2440-\u27ff\u2800-\u2bff\U0001f000-\U0001faff"
 MARKS = rf"{QUOTES}{SYMBOLS},:;!?¿¡…·，。：；？！、—–()\[\]{{}}<>_#*&"
-"""Characters that are tokens at the start and at the end of a word."""
+"""Characters that are split off as tokens at the start and at the end of a word."""
 CURRENCIES = "$£€¥₹"
 UNITS = (
     "km km² km³ m m² m³ dm cm mm µm nm ha yd in ft kg g mg µg t lb oz K kmh km/h m/s mph "
@@ -30,7 +30,7 @@ ATOMIC = re.compile(
     r"|['’](?:em|cause|cos|bout|nuff|s|d|ll|re)|[Oo]l['’]"
     r"|(?:[Dd]o|[Gg]o|[Hh]av|[Ll]ov|[Nn]oth|[Ss]ometh)in['’]"
 )
-"""Words that are one token."""
+"""Words that are not split, such as abbreviations and emoticons."""
 CONTRACTION = re.compile(
     r"""(?!.{1,11}[A-Z]) (?i:
     (ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were
@@ -43,13 +43,13 @@ CONTRACTION = re.compile(
     | (1[012]|\d) ([ap]m|[ap]\.m\.) )""",
     re.VERBOSE,
 )
-"""Words of several tokens, which are the groups. Not words in upper case."""
+"""Words such as "don't", split into the groups of the pattern. Uppercase words do not match."""
 PREFIX = re.compile(rf"{EMOTICON}(?!\w)|\.\.+|['’]{{2}}|[{MARKS}{CURRENCIES}§%=]|\+(?!\d)")
 SUFFIX = re.compile(
     rf"\.\.+|:\)|[sS]['’]|['’]{{2}}|[{MARKS}]|\.(?=[\d{MARKS}%²+-]|{LOWER}|[A-Z]{{2}}|[CFK]°)|\+(?=\d)"
     rf"|(?:[{CURRENCIES}]|{'|'.join(unit[::-1] for unit in UNITS.split())})(?=\d)"
 )
-"""The last token of a word, in the reversed word, so that a search takes constant time."""
+"""Last token of a word. Matching it at the start of the reversed word takes constant time."""
 INFIX = re.compile(
     rf"(\.\.+|[…{SYMBOLS}]|(?<=\d)[+*^-](?=[\d-])|(?<={LETTER}),(?={LETTER})"
     rf"|(?:(?<={LOWER})|(?<=[{QUOTES},]))\.(?=[{UPPER}{QUOTES},])"
@@ -57,11 +57,11 @@ INFIX = re.compile(
 )
 URL = re.compile(r"(?:\w+://|www\.).+|[^@]+@[^@]+\.\w+|(?:[\w-]+\.)+[a-z]{2,}(?::\d+)?(?:[/?#].*)?")
 MAX_CACHED_LENGTH = 32
-"""Characters. Longer words are rare, and some are too long for the memory."""
+"""Maximum length of a cached word in characters. Longer words are rare and need much memory."""
 
 
 def tokenize_english(line: str) -> tuple[list[str], list[int]]:
-    """Return the tokens of a line and the offset of each."""
+    """Return the tokens of a line and their character offsets."""
     tokens: list[str] = []
     starts: list[int] = []
     for match in re.finditer(r"\S+", line):
@@ -76,7 +76,7 @@ def tokenize_english(line: str) -> tuple[list[str], list[int]]:
 
 @lru_cache(maxsize=2**14)
 def _split_word(word: str) -> tuple[str, ...]:
-    """Split a word as in spaCy: exceptions, then prefixes and suffixes, then infixes."""
+    """Split a word into tokens as in spaCy: exceptions, prefixes and suffixes, then infixes."""
     reversed_word, size = word[::-1], len(word)
     begin, end = 0, size
     tokens: list[str] = []

@@ -1,4 +1,4 @@
-"""Forms of English verbs and nouns, by lemminflect."""
+"""Inflected forms of English verbs and nouns, with lemminflect."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ PURPOSE = "Changing verbs and nouns"
 
 
 class Inflection:
-    """Forms of verbs and nouns. Only words of letters have forms, so "'s" has none.
+    """Inflected forms of verbs and nouns, with the case of the input word.
 
-    Every word that can be a verb is a verb ("people", "well"), and every word that can be a noun is
-    a noun. The forms have the case of the word.
+    A word is treated as a verb if it can be one, such as "people" or "well", and as a noun if it
+    can be one. Words with characters that are not letters, such as "'s", do not have forms.
     """
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class Inflection:
         self._lemmas_of, self._forms_of = package.getAllLemmas, package.getAllInflections
 
     def is_word(self, word: str) -> bool:
-        """Return True for a word in lowercase that lemminflect's dictionary has."""
+        """Return True if lemminflect's dictionary contains the lowercase word."""
         return bool(self._lemmas_of(word))
 
     def verb_forms(self, word: str) -> list[str]:
-        """Return the other forms of all verbs that have the form `word`, in alphabetical order."""
+        """Return the other forms of the verbs to which the form `word` belongs, sorted."""
         forms_of_word = {
             form
             for inflections in self._inflections(word, ("VERB", "AUX"))
@@ -41,23 +41,24 @@ class Inflection:
         return [match_case(word, form) for form in sorted(forms_of_word - {word.lower()})]
 
     def verb(self, word: str, tag: str, source: str | None = None) -> str | None:
-        """Return the form of a verb with a Penn Treebank tag, or None if there is no other form.
+        """Return the form of a verb for a Penn Treebank tag, or None.
 
-        For a form of two verbs, such as "saw", this is the form of the first verb of lemminflect.
+        None means that the verb has no form with this tag that differs from `word`. If `word` is a
+        form of several verbs, such as "saw", the first verb in lemminflect's order is used.
 
         Args:
             word: a form of the verb
             tag: tag of the form to return
-            source: tag that `word` must have as a form of the verb (default: any)
+            source: tag that `word` must have as a form of the verb (default: any tag)
         """
         return self._form(word, ("AUX", "VERB"), tag, source)
 
     def plural(self, word: str) -> str | None:
-        """Return the plural of a noun, or None if there is no other form."""
+        """Return the plural of a noun, or None if no plural differs from `word`."""
         return self._form(word, ("NOUN",), "NNS")
 
     def singular(self, word: str) -> str | None:
-        """Return the singular of a noun, or None if there is no other form."""
+        """Return the singular of a noun, or None if no singular differs from `word`."""
         return self._form(word, ("NOUN",), "NN")
 
     def _form(
@@ -73,19 +74,22 @@ class Inflection:
         return None
 
     def _inflections(self, word: str, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Return the forms by tag of each word that has the form `word`."""
+        """Return the forms by tag for each lemma of `word`."""
         return _find_inflections(self._lemmas_of, self._forms_of, word, kinds)
 
 
 inflection = lru_cache(maxsize=1)(Inflection)
-"""Function that returns the `Inflection` of this process."""
+"""Function that returns the process-wide `Inflection`, which is created by the first call."""
 
 
 @lru_cache(maxsize=64)
 def _find_inflections(
     lemmas_of: Callable[..., Any], forms_of: Callable[..., Any], word: str, kinds: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Return the forms of a word. The cache avoids a copy by lemminflect for each tag of a word."""
+    """Return the forms by tag for each lemma of a word.
+
+    lemminflect copies the forms in each call, so they are cached for lookups with other tags.
+    """
     if not word.isalpha():
         return []
     lemmas = lemmas_of(word.lower())
@@ -94,7 +98,7 @@ def _find_inflections(
 
 @contextmanager
 def _without_spacy() -> Iterator[None]:
-    """Hide spaCy from lemminflect, because importing it imports torch, which takes seconds."""
+    """Hide spaCy from lemminflect. Importing spaCy also imports torch, which takes seconds."""
     sys.meta_path.insert(0, _NoSpacy)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Labeled texts: reading, word segmentation, detection of duplicates, and splits by hash."""
+"""Labeled texts: reading, word segmentation, duplicate detection, and splits by hash."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from fairseq_ssl.options import check, option
 Segmenter = Callable[[str], list[str]]
 
 JOINERS = "\u200c\u200d"
-"""Invisible characters within words, for example of Persian."""
+"""Zero-width characters within words, for example in Persian."""
 HELD_OUT = ("valid", "test")
 REJECT, DROP, KEEP = "reject", "drop", "keep"
-FORMAT = "each line a label, a tab and a text; .gz or .zst by suffix"
+COMPRESSED = ".gz and .zst files are decompressed"
+FORMAT = f"with a label, a tab and a text on each line; {COMPRESSED}"
 SELECTED = (
-    "select from the labeled texts by a hash of the text: a number, 1 or more, or a fraction "
-    "between 0 and 1"
+    "number (1 or more) or fraction (below 1) of labeled texts, selected by a hash of the text, "
+    "for the"
 )
 
 
 @dataclass(frozen=True)
 class LabeledText:
-    """A text and its class label, as in a line of a labeled file."""
+    """A text and its class label, from a line of a labeled file."""
 
     label: str
     text: str
@@ -39,55 +40,55 @@ class LabeledText:
 
 @dataclass(frozen=True)
 class PreparationConfig:
-    """Texts, splits and tokenization of a data folder for text classifiers."""
+    """Texts, splits and tokenization for the data folder of a text classifier."""
 
     labeled: Path
-    """Training texts: a label, a tab and a text on each line."""
+    """File of the training texts, with a label, a tab and a text on each line."""
     unlabeled: tuple[Path, ...] = option(
-        (), "unlabeled texts, one per line; .gz or .zst by suffix", usual="none", nargs="+"
+        (), f"files of unlabeled texts, one per line; {COMPRESSED}", usual="none", nargs="+"
     )
     extra_unlabeled: tuple[Path, ...] = option(
         (),
-        "additional unlabeled texts for imitators, excluded from the vocabularies and from the "
-        "data of the language model; .gz or .zst by suffix",
+        "files of additional unlabeled texts for imitators, excluded from the vocabularies and "
+        f"from the language model data; {COMPRESSED}",
         usual="none",
         nargs="+",
     )
-    valid: Path | None = option(None, f"valid texts, {FORMAT}")
-    valid_size: float | None = option(None, f"valid texts to {SELECTED}", metavar="SIZE")
-    test: Path | None = option(None, f"test texts, {FORMAT}")
-    test_size: float | None = option(None, f"test texts to {SELECTED}", metavar="SIZE")
+    valid: Path | None = option(None, f"file of the validation texts, {FORMAT}")
+    valid_size: float | None = option(None, f"{SELECTED} validation set", metavar="SIZE")
+    test: Path | None = option(None, f"file of the test texts, {FORMAT}")
+    test_size: float | None = option(None, f"{SELECTED} test set", metavar="SIZE")
     train_lines: int | None = option(
         None,
-        "number of labeled texts that keep their label, selected by the same hash; the others "
-        "become unlabeled",
+        "number of training texts that keep their label, selected by the same hash; the other "
+        "training texts become unlabeled",
         low=1,
         usual="all",
     )
     tokenizer: str = option(
         "words",
-        "tokenizer for the expert: words: sequences of letters and digits, and single punctuation "
-        "marks; spaces: split at spaces; bert:FOLDER: tokenizer of a BERT or RoBERTa, for the "
-        "architecture bert_classifier",
+        "tokenizer for the expert; words: split into words and punctuation marks; spaces: split "
+        "at spaces; bert:FOLDER: tokenizer of a BERT or RoBERTa model, for the architecture "
+        "bert_classifier",
         metavar="NAME",
     )
-    lower: bool = option(False, "lowercase the text of both views")
+    lower: bool = option(False, "lowercase the text, for the expert and for the imitators")
     min_count: int | None = option(
         None,
-        "min count of a word in labeled and unlabeled texts",
+        "min count of a word of the vocabulary in the training and unlabeled texts",
         low=1,
-        usual="2, as in the thesis; 1 with bert:",
+        usual="2; 1 with bert:FOLDER",
     )
     subword_vocab_size: int = option(
         20_000,
-        "subword vocabulary size for the imitators, of a sentencepiece BPE model trained on "
-        "training and unlabeled texts, 20,000 merges in the thesis",
+        "vocabulary size of the sentencepiece BPE model for the imitators, which is trained on the "
+        "training and unlabeled texts",
         low=1,
     )
     train_test_overlap: str = option(
         REJECT,
-        "treatment of unlabeled or training texts that are also valid or test texts, up to case, "
-        "spaces and punctuation",
+        "treatment of unlabeled or training texts that are also validation or test texts, ignoring "
+        "case, spaces and punctuation",
         choices=(REJECT, DROP, KEEP),
     )
 
@@ -106,40 +107,40 @@ class PreparationConfig:
                 )
             if getattr(self, name):
                 raise UsageError(
-                    f"`{name}` and `{name}_size` select the {name} texts. Set only one of them."
+                    f"`{name}` and `{name}_size` both select the {name} set. Set only one of them."
                 )
             fractions += size if size < 1 else 0
         if fractions >= 1:
             raise UsageError(
-                "`valid_size` and `test_size` leave no training texts. Expected a sum of fractions "
-                "below 1."
+                "`valid_size` and `test_size` leave no training texts. Expected fractions with a "
+                "sum below 1."
             )
 
     @property
     def minimum(self) -> int:
-        """`min_count`, or the default for the tokenization."""
+        """Minimum word count: `min_count`, or the default for the tokenizer."""
         default = 1 if self.tokenizer.startswith("bert:") else 2
         return default if self.min_count is None else self.min_count
 
 
 def read_labeled_text(path: Path) -> Iterator[LabeledText]:
-    """Yield the texts of a file with a label, a tab and a text on each line."""
+    """Yield the texts in a file with a label, a tab and a text on each line."""
     for number, line in enumerate(read_lines(path), 1):
         label, tab, text = line.partition("\t")
         label = label.strip()
         if not tab or not label or label.split() != [label]:
             raise DataError(
                 f"{path}:{number} is {line[:80]!r}; expected a label, a tab and a text. Labels "
-                "cannot have spaces."
+                "cannot contain spaces."
             )
         yield LabeledText(label, text.strip())
 
 
 def normalized(text: str) -> str:
-    """Return the words of a text in a form that is equal for duplicates.
+    """Return the words of a text in a normalized form, which is equal for duplicates.
 
-    Case, spaces and punctuation are ignored, and so are Unicode compatibility variants, such as
-    full-width letters. A text without words keeps its other characters.
+    Case, spaces, punctuation and Unicode compatibility variants, such as full-width letters, are
+    ignored. If a text contains no words, its other characters are returned.
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
     letters, _ = _letters_and_marks(plain)
@@ -147,20 +148,20 @@ def normalized(text: str) -> str:
 
 
 def duplicate_key(text: str) -> bytes:
-    """Return a 16-byte hash of the normalized text. Duplicates have the same hash."""
+    """Return a 16-byte hash of the normalized text. It is the same for duplicates."""
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 
 def is_in_fraction(text: str, fraction: float) -> bool:
-    """Return True if a text is in a random fraction of all texts, 0 to 1, selected by its hash.
+    """Return True if a text is among the `fraction` of all texts with the lowest hashes.
 
-    Duplicates are all inside or all outside. Smaller fractions are subsets of larger ones.
+    Duplicates get the same result. A smaller fraction, 0 to 1, selects a subset of a larger one.
     """
     return _hash_number(text) < fraction * 2**64
 
 
 def fraction_below(text: str) -> float:
-    """Return the fraction of all texts, 0 to 1, that have a lower hash than a text."""
+    """Return the expected fraction of texts, 0 to 1, whose hash is lower than that of `text`."""
     return _hash_number(text) / 2**64
 
 
@@ -171,10 +172,10 @@ def _hash_number(text: str) -> int:
 def take_balanced(
     texts: Sequence[LabeledText], count: int
 ) -> tuple[list[LabeledText], list[LabeledText]]:
-    """Split texts into up to `count` texts, selected by hash, and the other texts.
+    """Return up to `count` texts, selected by hash, and the remaining texts.
 
-    Both lists keep the order of the texts. Duplicates are selected together.
-    A group of duplicates is skipped if it would exceed `count`.
+    Both lists keep the order of the texts. Duplicates are selected together. A group of duplicates
+    is skipped if selecting it would exceed `count`.
     """
     groups = Counter(duplicate_key(example.text) for example in texts)
     selected: set[bytes] = set()
@@ -191,15 +192,15 @@ def take_balanced(
 
 
 def segment_words(text: str) -> list[str]:
-    """Segment a text into words and punctuation marks. Apostrophes within words do not split."""
+    """Segment a text into words and punctuation marks. Words are not split at apostrophes."""
     letters, marks = _letters_and_marks(text)
     return re.findall(rf"{letters}(?:['\u2019]{letters})*|[^\w\s]{marks}", text)
 
 
 def _letters_and_marks(text: str) -> tuple[str, str]:
-    r"""Return patterns of the letters of a word, and of the combining marks after a character.
+    r"""Return regular expressions for a run of letters, and for combining marks after a symbol.
 
-    The pattern \w of Python does not match combining marks, such as the vowel signs of Hindi.
+    Python's \w does not match combining marks, such as the vowel signs of Hindi.
     """
     if text.isascii() or not any(map(_is_mark, set(text))):
         return r"\w+", ""
@@ -219,5 +220,5 @@ CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": str.split}
 
 
 def word_view(lines: Iterable[str], cut: Segmenter) -> Iterator[str]:
-    """Yield each line as words separated by spaces."""
+    """Yield each line as segmented words, separated by spaces."""
     return (" ".join(cut(line)) for line in lines)

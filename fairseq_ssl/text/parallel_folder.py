@@ -1,4 +1,4 @@
-"""Folders with a parallel corpus of tokenized text, and their splits."""
+"""Folders that contain the splits of a parallel corpus: the interface, and text files."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Sentence = TypeVar("Sentence")
 
 
 def interleave(items: Sequence[Sentence], between: Sentence) -> list[Sentence]:
-    """Return the items with `between` inserted between neighboring items."""
+    """Insert `between` between neighboring items."""
     result = [between] * (2 * len(items) - 1)
     result[::2] = items
     return result
 
 
 def first_to_end(items: Sequence[Sentence]) -> list[Sentence]:
-    """Move the first item to the end: X_2, ..., X_n, X_1."""
+    """Return the items with the first one moved to the end: X_2, ..., X_n, X_1."""
     return [*items[1:], *items[:1]]
 
 
 def join_sentences(sentences: Iterable[str], separator: str) -> str:
     """Join sentences into one line, with the separator as a token between them.
 
-    Whitespace around sentences is removed, including carriage returns. An empty sentence results
-    in two adjacent separators.
+    Whitespace around sentences, including carriage returns, is removed. An empty sentence produces
+    two adjacent separators.
     """
     stripped = [sentence.strip() for sentence in sentences]
     return " ".join(filter(None, interleave(stripped, separator)))
@@ -58,11 +58,11 @@ SUBSETS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Separator(Generic[S]):
-    """Separator token between joined sentences, in the format of one side of a corpus."""
+    """Separator token for the joined sentences on one side of a corpus."""
 
     token: str
     join: Callable[[Sequence[S]], S]
-    """Function that joins sentences, with the separator between them."""
+    """Function that joins sentences with the separator between them."""
     split: Callable[[S], list[S]]
     """Function that splits joined sentences at the separators."""
 
@@ -73,7 +73,7 @@ Separators = tuple[Separator[S], Separator[S]]
 
 @dataclass(frozen=True)
 class Split(ABC, Generic[S]):
-    """One split of a parallel corpus, such as ``train``, ``valid`` or ``test1``."""
+    """A split of a parallel corpus, such as ``train``, ``valid`` or ``test1``."""
 
     name: str
     paths: tuple[Path, Path]
@@ -84,14 +84,14 @@ class Split(ABC, Generic[S]):
 
     @abstractmethod
     def write(self, pairs: Iterable[SentencePair[S]], folder: Path) -> int:
-        """Write pairs to `folder` with the format and file names of this split.
+        """Write pairs to `folder`, with this split's format and file names.
 
         Return the number of pairs.
         """
 
 
 class ParallelFolder(ABC, Generic[S]):
-    """Interface of folders with the splits of one language pair."""
+    """Interface of folders that contain the splits for a language pair."""
 
     form: str
     """Name of the format, text or binarized."""
@@ -101,22 +101,22 @@ class ParallelFolder(ABC, Generic[S]):
 
     @abstractmethod
     def length(self, sentence: S) -> int:
-        """Return the number of tokens of a sentence."""
+        """Return the number of tokens in a sentence."""
 
     @abstractmethod
     def separators(self, token: str) -> Separators[S]:
-        """Return the separators of both sides for the separator token `token`."""
+        """Return separators with the token `token` for both sides."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Write the dictionaries with the separator added. Return notices for the user.
+        """Write the dictionaries, with the separator added. Return notices for the user.
 
-        A format without dictionaries writes nothing and returns an empty list.
+        If the format has no dictionaries, nothing is written and the list is empty.
         """
         return []
 
 
 class PairReader(Generic[S]):
-    """Iterable over the pairs of a split, which counts them to locate errors."""
+    """Iterable over the pairs of a split that counts them for the locations in error messages."""
 
     def __init__(self, split: Split[S]) -> None:
         self.split = split
@@ -130,7 +130,7 @@ class PairReader(Generic[S]):
             raise DataError(f"{self.split.paths[0]} is empty. Expected at least one sentence.")
 
     def place(self, side: int) -> str:
-        """Return ``FILE:LINE`` of the last pair on side 0 (source) or 1 (target)."""
+        """Return the location ``FILE:LINE`` of the last pair, on side 0 (source) or 1 (target)."""
         return f"{self.split.paths[side]}:{self.count}"
 
 
@@ -145,16 +145,15 @@ def files_of(folder: Path) -> list[Path]:
 def choose_languages(
     folder: Path, pairs: Collection[tuple[str, str]], source: str | None, target: str | None
 ) -> tuple[str, str]:
-    """Return the pair of `pairs` that contains the requested languages.
+    """Return the language pair that contains the requested languages.
 
-    The pair can be in the opposite direction. Raise UsageError if there is no such pair or more
-    than one.
+    Its direction can be the opposite one. Raise UsageError if no pair or more than one matches.
 
     Args:
         folder: the folder, for error messages.
         pairs: language pairs of the folder.
-        source: requested source language (None: any).
-        target: requested target language (None: any).
+        source: requested source language, or None for any language.
+        target: requested target language, or None for any language.
     """
     if source is not None and source == target:
         raise UsageError(
@@ -168,10 +167,14 @@ def choose_languages(
     names = ", ".join("-".join(pair) for pair in matching or sorted(pairs))
     if matching:
         raise UsageError(
-            f"{folder} has the language pairs {names}. Set `source_lang` and `target_lang`."
+            f"{folder} contains several language pairs: {names}. Set `source_lang` and "
+            "`target_lang` to one of them."
         )
     languages = " and ".join(sorted(requested))
-    raise UsageError(f"{folder} has no pair of {languages}, only {names}.")
+    raise UsageError(
+        f"{folder} contains no language pair with {languages}. Set `source_lang` and `target_lang` "
+        f"to one of its pairs: {names}."
+    )
 
 
 SUFFIXES = "|".join(map(re.escape, COMPRESSIONS))
@@ -186,15 +189,15 @@ class TextSplit(Split[str]):
         return cast(Iterator[SentencePair[str]], read_parallel(self.paths))
 
     def write(self, pairs: Iterable[SentencePair[str]], folder: Path) -> int:
-        """Write two files with the names of the original files. Return the number of pairs.
+        """Write two files with the original file names. Return the number of pairs.
 
-        Files are compressed by suffix.
+        A file whose name ends with the suffix of a compression format is compressed.
         """
         return write_parallel([folder / path.name for path in self.paths], pairs)
 
 
 class TextFolder(ParallelFolder[str]):
-    """All splits of one language pair as text files, plain or compressed."""
+    """Folder with the splits of one language pair as text files, which can be compressed."""
 
     form = "text"
 
@@ -211,7 +214,7 @@ class TextFolder(ParallelFolder[str]):
         ]
 
     def length(self, sentence: str) -> int:
-        """Return the number of tokens separated by whitespace."""
+        """Return the number of whitespace-separated tokens."""
         return len(sentence.split())
 
     def separators(self, token: str) -> Separators[str]:
@@ -224,15 +227,15 @@ class TextFolder(ParallelFolder[str]):
         for language, other in (self.languages, self.languages[::-1]):
             if language not in files:
                 raise DataError(
-                    f"{files[other].with_name(f'{split}.{language}')} is missing. Expected it as "
-                    f"the other side of {files[other].name}."
+                    f"{files[other].with_name(f'{split}.{language}')} does not exist. Expected a "
+                    f"file with the other side of {files[other].name}."
                 )
         source, target = self.languages
         return files[source], files[target]
 
 
 def _find_files(folder: Path) -> dict[str, dict[str, Path]]:
-    """Return the text files of a folder, such as train.en, by split and language."""
+    """Return the text files in a folder, such as train.en, by split and language."""
     splits: dict[str, dict[str, Path]] = defaultdict(dict)
     for path in files_of(folder):
         match = NAME.fullmatch(path.name)
@@ -252,6 +255,6 @@ def _no_corpus_error(folder: Path, splits: dict[str, dict[str, Path]]) -> DataEr
                 "train.en and train.de."
             )
     return DataError(
-        f"{folder} has no parallel corpus. Expected text, such as train.en and train.de, or the "
-        "output of fairseq-preprocess, such as train.en-de.en.idx."
+        f"{folder} contains no parallel corpus. Expected text files, such as train.en and "
+        "train.de, or the output of fairseq-preprocess, such as train.en-de.en.idx."
     )

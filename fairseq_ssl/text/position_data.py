@@ -1,7 +1,7 @@
-"""Data sets for the comparison of position encodings (thesis, section 6.3.1).
+"""Data sets for the comparison of position encodings (Kiyono, 2022, section 6.3.1).
 
-Vanilla is an unchanged corpus. The other data sets are derived from it pair by pair, as text or
-binarized.
+The data set ``vanilla`` is an unchanged corpus. The other data sets are derived from a corpus and
+have its format, text or binarized.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ VANILLA, EXTRAPOLATE, INTERPOLATE, SWAPPED = "vanilla", "extrapolate", "interpol
 
 @dataclass(frozen=True)
 class PositionDataConfig:
-    """Options of the data sets."""
+    """Options of the data sets that are derived from a corpus."""
 
     limit: int = option(
         50,
-        "for extrapolate: max length of a side of a training pair in tokens, without </s>",
+        "for extrapolate: max tokens per side of a training pair, excluding </s>",
         low=1,
     )
     sentences: int = option(10, "for interpolate: number of adjacent sentences to join", low=2)
     separator: str = option(
         "<sep>",
         "for interpolate and swapped: token between joined sentences, added to dictionaries that "
-        "lack it",
+        "do not contain it",
         metavar="TOKEN",
     )
 
@@ -62,7 +62,7 @@ OPTIONS = {
     INTERPOLATE: ("sentences", "separator"),
     SWAPPED: ("separator",),
 }
-"""Options of each kind of data."""
+"""Names of the options that apply to each kind of data set."""
 
 
 def write_position_data(
@@ -75,19 +75,19 @@ def write_position_data(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[Signature, list[str]]:
-    """Write a data set in the format of its corpus, as text or binarized.
+    """Write a data set in the format of its corpus, as text or as binarized data.
 
-    Return the signature, whose ``splits`` has the numbers of pairs read and written, and notices
-    about changes of the dictionaries.
+    Return the signature and notices about changes to the dictionaries. The signature contains the
+    number of pairs read and written for each split.
 
     Args:
-        corpus: the opened folder `source`.
+        corpus: the corpus in the folder `source`.
         source: folder of the corpus.
         output: folder to create.
         kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`.
         config: options.
-        overwrite: whether to replace an earlier output of this function.
-        progress: called with the number of pairs written.
+        overwrite: replace an earlier output of this function.
+        progress: called with the number of written pairs.
     """
     config = config or PositionDataConfig()
     settings = {name: getattr(config, name) for name in OPTIONS[kind]}
@@ -116,7 +116,10 @@ def write_position_data(
 
 
 def _check_output(source: Path, output: Path, overwrite: bool) -> None:
-    """Raise UsageError if the output is the corpus or a folder that was not written here."""
+    """Raise UsageError if the output would replace the corpus or another existing folder.
+
+    With `overwrite`, it can replace an earlier output of `write_position_data`.
+    """
     check_outside(output, [source])
     check_new(output, overwrite)
     beside = signature_path(output.resolve())
@@ -124,8 +127,8 @@ def _check_output(source: Path, output: Path, overwrite: bool) -> None:
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
     ):
         raise UsageError(
-            f"{output} has no signature of position-data in {beside.name}, so it is not replaced. "
-            "Choose a different folder."
+            f"{output} exists but was not created by position-data ({beside.name} is missing or "
+            "has a different method). It was not replaced. Choose a different folder."
         )
 
 
@@ -146,17 +149,18 @@ def extrapolate(
             yield pair
     if not kept:
         raise DataError(
-            f"{reader.split.paths[0]} and its target side have no pair of at most {limit} tokens. "
-            "Set a larger `limit`."
+            f"{reader.split.paths[0]} and its target side contain no pair with at most {limit} "
+            "tokens per side. Set a larger `limit`."
         )
 
 
 def interpolate(
     reader: PairReader[S], sentences: int, separators: Separators[S]
 ) -> Iterator[SentencePair[S]]:
-    """Yield groups of `sentences` neighboring pairs, joined. Drop an incomplete group at the end.
+    """Join each group of `sentences` adjacent pairs. Drop an incomplete group at the end.
 
-    Training and test sentences then have similar lengths, but a token rarely has the same position.
+    Training and test sentences then have similar lengths, but a token is rarely at the position
+    where it was in training.
     """
     group: list[SentencePair[S]] = []
     for pair in reader:
@@ -167,15 +171,15 @@ def interpolate(
             group.clear()
     if reader.count < sentences:
         raise DataError(
-            f"{reader.split.paths[0]} has {reader.count} sentences, too few to join {sentences}. "
-            "Set a smaller `sentences`, or remove this split."
+            f"{reader.split.paths[0]} contains {reader.count} sentences, too few to join "
+            f"{sentences}. Set a smaller `sentences`, or remove this split."
         )
 
 
 def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
-    """Yield joined pairs with the first sentence of each side moved to the end.
+    """Move the first sentence on each side of joined pairs to the end.
 
-    The result is X_2, ..., X_n, X_1 for the source, and in the same order for the target.
+    The source becomes X_2, ..., X_n, X_1, and the target has the same order.
 
     A model that does not depend on absolute positions translates X_1 equally well at the end.
     """
@@ -195,8 +199,8 @@ def _reject_separators(
     for side, separator in enumerate(separators):
         if len(separator.split(pair[side])) > 1:
             raise DataError(
-                f"{reader.place(side)} already has the separator {separator.token!r}. Choose a "
-                "different `separator`."
+                f"{reader.place(side)} already contains the separator {separator.token!r}. Choose "
+                "a different `separator`."
             )
 
 
@@ -211,13 +215,13 @@ def _groups(
     for side, separator in enumerate(separators):
         if len(groups[side]) == 1:
             raise DataError(
-                f"{reader.place(side)} has no {separator.token!r}. Expected joined sentences, such "
-                "as the output of interpolate. Set `separator` to the token that joins them."
+                f"{reader.place(side)} contains no {separator.token!r}. Expected joined sentences, "
+                "such as the output of interpolate. Set `separator` to the token between them."
             )
     source, target = map(len, groups)
     if source != target:
         raise DataError(
-            f"{reader.place(0)} joins {source} sentences but {reader.place(1)} joins {target}. "
-            "Expected the same number. Create the interpolate data again."
+            f"{reader.place(0)} contains {source} joined sentences but {reader.place(1)} contains "
+            f"{target}. Expected the same number. Create the interpolate data set again."
         )
     return groups

@@ -1,4 +1,4 @@
-"""Postprocessing of model output: fairseq-generate's log, unknown words, Japanese punctuation."""
+"""Postprocessing of model output: fairseq-generate logs, unknown words, Japanese punctuation."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from fairseq_ssl.text.tokenization import (
 def parse_generated_lines(
     lines: Iterable[str], field: str, name: str
 ) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the place, index, score and text of each line of one kind.
+    """Yield the location, sentence index, score and text of each line with a prefix.
 
     Args:
         lines: output of fairseq-generate.
-        field: prefix of the lines, such as S, T or H. Lines of H have a score.
+        field: prefix of the lines, such as S, T or H. Only H lines contain a score.
         name: name of the file in messages.
     """
     score = r"([^\t]+)\t" if field == "H" else "()"
@@ -39,30 +39,32 @@ def parse_generated_lines(
             continue
         match = re.fullmatch(rf"{field}-(\d{{1,{MAX_DIGITS}}})\t{score}(.*)\n?", line)
         if match is None:
-            what = "index, score, tokens" if field == "H" else "index, tokens"
-            raise DataError(f"{name}:{number} is truncated. Expected {field}-{what}.")
+            fields = "INDEX, a score and tokens" if field == "H" else "INDEX and tokens"
+            raise DataError(
+                f"{name}:{number} is not a complete line of fairseq-generate. Expected "
+                f"{field}-{fields}, separated by tabs."
+            )
         yield f"{name}:{number}", int(match[1]), match[2], match[3]
 
 
 def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text") -> Iterator[str]:
-    """Return the texts of one kind in the output of fairseq-generate, in the order of the data.
+    """Return the first text with a prefix for each sentence, in the order of the data set.
 
-    Only the first text of each sentence is returned. For the arguments see
-    `parse_generated_lines`.
+    The arguments are those of `parse_generated_lines`.
     """
     texts: dict[int, str] = {}
     for _, index, _, text in parse_generated_lines(lines, field, name):
         texts.setdefault(index, text)
     if not texts:
         raise DataError(
-            f"There is no line that begins with {field}-0 in {name}. Expected the output of "
-            "fairseq-generate."
+            f"There is no line that begins with {field}-0 in {name}. Expected the complete output "
+            "of fairseq-generate."
         )
     missing = next((index for index in range(len(texts)) if index not in texts), None)
     if missing is not None:
         raise DataError(
-            f"There is no line {field}-{missing} in {name}. The output of fairseq-generate is "
-            "incomplete."
+            f"There is no line that begins with {field}-{missing} in {name}. Expected the complete "
+            "output of fairseq-generate."
         )
     return iter([texts[index] for index in sorted(texts)])
 
@@ -72,12 +74,11 @@ UNKNOWN_WORD = "<unk>"
 
 @dataclass
 class UnknownCopies:
-    """Function that replaces each ``<unk>`` by a token copied from the source.
+    """Function that replaces each ``<unk>`` with a token copied from the source.
 
-    Candidates are the source tokens that are not in both vocabularies, so the model cannot copy
-    them itself. A token in neither, such as a letter that is not in the training data, is ``<unk>``
-    in the source, too. The n-th ``<unk>`` is replaced by the n-th candidate. If there are fewer
-    candidates, the other ``<unk>`` tokens are unchanged.
+    Candidates are the source tokens that are missing from one or both vocabularies, so that the
+    model cannot copy them itself. The n-th ``<unk>`` is replaced with the n-th candidate. If there
+    are fewer candidates, the remaining ``<unk>`` tokens are unchanged.
     """
 
     source_words: Set[str]
@@ -90,7 +91,7 @@ class UnknownCopies:
     def lines(
         self, outputs: Iterable[str], sources: Iterable[str], names: tuple[str, str]
     ) -> Iterator[str]:
-        """Yield lines of output with tokens of their source lines. `names` is for messages."""
+        """Yield each output line with ``<unk>`` replaced. `names` are file names for messages."""
         for number, pair in enumerate(zip_longest(outputs, sources)):
             if None in pair:
                 ended, longer = names if pair[0] is None else reversed(names)
@@ -98,7 +99,7 @@ class UnknownCopies:
             yield self(*pair)
 
     def __call__(self, output: str, source: str) -> str:
-        """Return a line of output with each ``<unk>`` replaced by a token of its source line."""
+        """Return an output line with ``<unk>`` tokens replaced with tokens of its source line."""
         if UNKNOWN_WORD not in output:
             return output
         candidates = filter(self._is_candidate, source.split())
@@ -115,7 +116,7 @@ class UnknownCopies:
 
 
 JAPANESE = "々〆\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f」』\uff09〉》】"
-"""Kana, kanji and closing brackets of Japanese text."""
+"""Kana, kanji and Japanese closing brackets, for a character class."""
 DIGIT = "0-9\uff10-\uff19"
 LATIN_WORD = rf"{DIGIT}A-Za-z\uff21-\uff3a\uff41-\uff5a"
 WIDE_COMMA, WIDE_STOP = "\uff0c", "\uff0e"
@@ -135,7 +136,7 @@ PUNCTUATION = [
         (rf"(?<=[{JAPANESE}])\.(?![{STOPS}{LATIN_WORD}])", "。"),
     )
 ]
-"""Patterns and their replacements, which are applied in this order."""
+"""Pairs of a pattern and its replacement, applied in this order."""
 
 KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\uff66-\uff9f"
 LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\uff21-\uff3a\uff41-\uff5a"
@@ -145,11 +146,11 @@ BRACKETS = re.compile(rf"(?<=[{KATAKANA}]) *{OPEN}[{SIMPLE}]*[{LATIN}][{LATIN}{S
 
 
 def fix_japanese_punctuation(line: str) -> str:
-    """Replace commas and full stops by 、 and 。, and remove the spaces around them.
+    """Replace commas and full stops with 、 and 。, and remove the spaces around them.
 
     ASCII marks are replaced before a space, at the end of the line and next to Japanese letters.
-    Full-width marks (U+FF0C, U+FF0E) are replaced everywhere. Marks within numbers (3.14, 1,000)
-    and Latin words (example.com) and consecutive dots are not replaced.
+    Full-width marks (U+FF0C, U+FF0E) are replaced everywhere. Consecutive dots and marks within
+    numbers (3.14, 1,000) or Latin words (example.com) are not replaced.
     """
     for pattern, mark in PUNCTUATION:
         line = pattern.sub(mark, line)
@@ -157,21 +158,21 @@ def fix_japanese_punctuation(line: str) -> str:
 
 
 def remove_latin_brackets(line: str) -> str:
-    """Remove brackets with Latin letters after katakana, such as the original form of a name.
+    """Remove bracketed Latin text after katakana, such as the original spelling of a name.
 
-    Brackets that also contain digits or other symbols are not removed.
+    Brackets that also contain digits or other symbols are kept.
     """
     return BRACKETS.sub("", line)
 
 
 EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
-"""Pattern of a separate ▁ before another one, which would add a space."""
+"""Pattern for a separate ▁ before another ▁. It would add a space."""
 
 
 def drop_token(line: str, token: str) -> str:
     """Remove a token and repeated spaces from a line of tokens.
 
-    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``, of which one ▁ is kept.
+    sentencepiece writes a tag within a line as ``▁ <sep> ▁the``. The separate ▁ is also removed.
     """
     text = " ".join(word for word in line.split(" ") if word not in ("", token))
     return EXTRA_MARKER.sub("", text)
@@ -179,18 +180,18 @@ def drop_token(line: str, token: str) -> str:
 
 @dataclass(frozen=True)
 class Postprocessing:
-    """Steps of postprocessing, in their order."""
+    """Postprocessing steps, in the order in which they are applied."""
 
     fairseq_lines: str | None = option(
         None,
-        "extract sources (S), targets (T) or best hypotheses (H) from output of fairseq-generate, "
-        "in the order of the data",
+        "extract sources (S), targets (T) or best hypotheses (H) from fairseq-generate output, in "
+        "the order of the data set",
         choices=("S", "T", "H"),
     )
     copy_unknown: bool = option(
         False,
-        "replace the n-th <unk> by the n-th source token that is not in both dictionaries; an "
-        "<unk> without such a token is kept, and counted on stderr (thesis, En-De)",
+        "replace the n-th <unk> with the n-th source token that is missing from one or both "
+        "dictionaries; an <unk> without such a token is kept and counted on stderr",
     )
     drop: str | None = option(
         None, "token to remove, such as the <sep> of joined sentences", metavar="TOKEN"
@@ -198,22 +199,22 @@ class Postprocessing:
     subwords: str = subwords_option("none")
     replace_unk: str | None = option(
         None,
-        "text that replaces each remaining <unk> (thesis, Ja-En: a vertical bar)",
+        "text that replaces each remaining <unk>; Kiyono (2022) uses a vertical bar for Ja-En",
         metavar="TEXT",
     )
     detruecase: bool = option(
-        False, "capitalize the first word of each sentence, like Moses' detruecaser"
+        False, "capitalize the first word of each sentence, as in Moses' detruecaser"
     )
     moses: str | None = moses_option()
     japanese_punctuation: bool = option(
         False,
-        "replace English and full-width commas and full stops by 、 and 。, except within numbers "
-        "and Latin words (thesis, En-Ja)",
+        "replace English and full-width commas and full stops with 、 and 。, except within "
+        "numbers and Latin words",
     )
     remove_brackets: bool = option(
         False,
-        "remove brackets after katakana if they contain only Latin letters, spaces and simple "
-        "punctuation; this hurts BLEU's brevity penalty (thesis, 5.5.4)",
+        "remove brackets after katakana that contain only Latin letters, spaces and simple "
+        "punctuation; shorter output can lower BLEU (Kiyono, 2022, section 5.5.4)",
     )
 
     def __post_init__(self) -> None:
@@ -221,7 +222,7 @@ class Postprocessing:
 
 
 def postprocessor(config: Postprocessing) -> LineRewriter:
-    """Return a function that applies the steps of a single line, all after `copy_unknown`."""
+    """Return a function that applies the steps after `copy_unknown` to a line."""
     steps: list[LineRewriter] = []
     if config.drop is not None:
         steps.append(partial(drop_token, token=config.drop))

@@ -1,4 +1,4 @@
-"""Sentences and tokens of raw text, and edits of raw text that keep its spacing."""
+"""Segmentation of raw text into sentences and tokens, and edits that keep its spacing."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from fairseq_ssl.text.tokenization import moses_tokenizer
 TOKENIZERS = ("spacy", "moses", "english")
 SENTENCE_END = re.compile(r"[.!?…。！？]+")  # noqa: RUF001 - full-width punctuation of East Asia
 AFTER_SENTENCE_END = re.compile(r"[\"'”’»)\]}]+")  # noqa: RUF001
-"""Quotes and brackets that belong to the sentence before them."""
+"""Closing quotes and brackets, which belong to the sentence before them."""
 NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}»”’…]+|['’][a-z]{0,2}|n['’]t", re.IGNORECASE)  # noqa: RUF001
 NO_SPACE_AFTER = re.compile(r"[(\[{«“‘$£€#¿¡]+")  # noqa: RUF001
 NO_SPACE_AROUND = re.compile(r"[-/]")
 TIGHT_BEFORE = re.compile(f"{NO_SPACE_BEFORE.pattern}|{NO_SPACE_AROUND.pattern}", re.IGNORECASE)
 TIGHT_AFTER = re.compile(f"{NO_SPACE_AFTER.pattern}|{NO_SPACE_AROUND.pattern}")
-"""New tokens that remove a space of the line before them, and after them."""
+"""Patterns of new tokens that remove the space before them or after them."""
 UNSPACED = re.compile(
     r"[\u0e00-\u0e7f\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]"
     r"|[\U00020000-\U0003ffff]"
 )
-"""Thai, kana, Han and full-width characters, which have no spaces between words."""
+"""Thai, kana, Han and full-width characters, which are written without spaces between words."""
 QUOTE = '"'
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """The tokens of a sentence in a line."""
+    """A tokenized sentence of a line."""
 
     tokens: list[str]
     starts: list[int]
-    """Offset in the line of the first character of each token."""
+    """Character offset in the line at which each token starts."""
 
     @cached_property
     def ends(self) -> list[int]:
-        """Offset in the line after each token."""
+        """Character offset in the line at which each token ends."""
         return [start + len(token) for token, start in zip(self.tokens, self.starts, strict=True)]
 
 
@@ -58,7 +58,7 @@ class TokenEdit(NamedTuple):
 
 
 class LineEdit(NamedTuple):
-    """A replacement of characters of a line."""
+    """A replacement of the characters of a line from `start` up to, but not including, `end`."""
 
     start: int
     end: int
@@ -67,20 +67,19 @@ class LineEdit(NamedTuple):
 
 @dataclass(frozen=True)
 class LineSegmenter:
-    """Split lines into sentences of tokens."""
+    """Function that splits lines into tokenized sentences."""
 
     tokenize: Callable[[str], Sentence]
     splits_sentences: bool = True
-    """True if a line can have several sentences."""
+    """True if a line can contain several sentences."""
 
     @classmethod
     def of(cls, tokenizer: str | None, language: str = "en") -> LineSegmenter:
-        """Return a segmenter.
+        """Return a segmenter with a tokenizer.
 
         Args:
-            tokenizer: ``spacy``, ``moses`` or ``english``, which has nearly the tokens of spaCy's
-                English tokenizer, but does not need spaCy. None: each line is a sentence, and its
-                tokens are separated by spaces.
+            tokenizer: ``spacy``, ``moses`` or ``english``, which imitates spaCy's English tokenizer
+                without spaCy. If None, each line is a sentence with tokens separated by spaces.
             language: language of the tokenizer.
         """
         if tokenizer is None:
@@ -91,8 +90,8 @@ class LineSegmenter:
         if tokenizer == "english":
             if language != "en":
                 raise UsageError(
-                    f"`language` is {language!r}. The tokenizer english needs en. Set `tokenizer` "
-                    "to spacy or moses for other languages."
+                    f"`language` is {language!r}. The tokenizer english supports only en. Set "
+                    "`tokenizer` to spacy or moses."
                 )
             return cls(lambda line: Sentence(*tokenize_english(line)))
         spacy = import_optional("spacy", "Tokenizing raw text", "gec")
@@ -101,14 +100,14 @@ class LineSegmenter:
         except ImportError as error:
             why = "" if "E048" in str(error) else f" {error}"  # E048: an unknown language
             raise UsageError(
-                f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a code "
-                f"such as en.{why}"
+                f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a "
+                f"language code such as en.{why}"
             ) from None
-        pipeline.max_length = sys.maxsize  # the limit protects parsers, which need memory
+        pipeline.max_length = sys.maxsize  # the limit is for parsers, which need more memory
         return cls(_spacy_tokenizer(pipeline))
 
     def __call__(self, line: str) -> list[Sentence]:
-        """Return the sentences of a line. A blank line has none."""
+        """Return the sentences of a line. A blank line contains no sentence."""
         text = self.tokenize(line)
         if not text.tokens:
             return []
@@ -135,7 +134,7 @@ def _spacy_tokenizer(pipeline: Any) -> Callable[[str], Sentence]:
 
 
 def _locate(line: str, tokens: list[str]) -> Sentence:
-    """Find tokens in a line. If the tokenizer changed the line, split the line at spaces."""
+    """Find the tokens in their line. If the tokenizer changed them, split the line at spaces."""
     starts, at = [], 0
     for token in tokens:
         at = line.find(token, at)
@@ -147,10 +146,10 @@ def _locate(line: str, tokens: list[str]) -> Sentence:
 
 
 def _sentence_starts(text: Sentence) -> list[int]:
-    """Return the indices of the tokens after the end of a sentence.
+    """Return the index of the first token of each sentence after the first sentence.
 
-    Quotes and brackets directly after the end belong to the sentence. If a lowercase word follows
-    them, or an ellipsis, the sentence continues: "Who?" he asked ... and left.
+    Quotes and brackets directly after the final punctuation belong to the sentence. A sentence
+    continues if a lowercase word follows such a quote or an ellipsis: "Who?" he asked ... and left.
     """
     starts = []
     is_over = is_strong = False
@@ -170,7 +169,7 @@ def _sentence_starts(text: Sentence) -> list[int]:
 
 
 def apply_line_edits(line: str, edits: Sequence[LineEdit]) -> str:
-    """Return a line after edits, which are in order and do not overlap."""
+    """Apply edits to a line. The edits are sorted and do not overlap."""
     parts, at = [], 0
     for edit in edits:
         parts += [line[at : edit.start], edit.text]
@@ -179,15 +178,15 @@ def apply_line_edits(line: str, edits: Sequence[LineEdit]) -> str:
 
 
 def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> list[LineEdit]:
-    """Return the edits of a line for edits of the tokens of one of its sentences.
+    """Convert edits of the tokens of a sentence to edits of its line.
 
-    Spaces around edited tokens are those of the line where the kind of the tokens allows it. All
-    other characters stay as they are.
+    The spaces around an edited token are kept unless the new token requires different ones, such as
+    a comma. All other characters are unchanged.
 
     Args:
         line: the line.
         sentence: a sentence of the line.
-        edits: in order; adjacent edits must be joined.
+        edits: sorted edits; adjacent edits must be joined.
     """
     quotes = _QuoteCounter(sentence.tokens)
     quotes.added = line[: sentence.starts[0]].count(QUOTE)
@@ -195,15 +194,15 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
 
 
 class _QuoteCounter:
-    """Counts straight quotes, to distinguish opening from closing ones."""
+    """Counts straight quotes, to distinguish opening and closing quotes."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
         self.added = 0
-        """Number of quotes before the tokens, and of added quotes."""
+        """Number of quotes before the sentence, plus the number of quotes that edits added."""
 
     def is_open(self, index: int) -> bool:
-        """Return True if a quote is open before the token with an index."""
+        """Return True if a quote is open before the token at `index`."""
         return (sum(at < index for at in self.at) + self.added) % 2 == 1
 
 
@@ -241,7 +240,7 @@ def _line_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
 
 
 def _neighbor(line: str, sentence: Sentence, index: int) -> str:
-    """Return a token, but for a straight single quote before a word the curly opening quote."""
+    """Return a token. Replace an opening straight single quote with a curly one."""
     start, end = sentence.starts[index], sentence.ends[index]
     follows_space = line[start - 1 : start].isspace() or not start
     is_opening = follows_space and not line[end : end + 1].isspace()
@@ -249,7 +248,7 @@ def _neighbor(line: str, sentence: Sentence, index: int) -> str:
 
 
 def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
-    """Return True for each token but the last if text usually has a space after it.
+    """Return True for each token that a space usually follows. The last token is omitted.
 
     `quote_is_open` is True if a straight quote is open before the first token.
     """
@@ -270,12 +269,12 @@ def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
 def _gap(
     original: str, has_space: bool, removed: Sequence[str], added: str, tight: re.Pattern[str]
 ) -> str:
-    """Return the space beside a new token.
+    """Return the whitespace on one side of a new token.
 
     Args:
-        original: space at this place in the line.
-        has_space: whether text usually has a space there.
-        removed: the token that was there, if any.
+        original: whitespace of the line at this position.
+        has_space: whether a space is usual at this position.
+        removed: the replaced token, if any.
         added: the new token.
         tight: pattern of new tokens that remove a space.
     """
@@ -287,7 +286,7 @@ def _gap(
 
 
 def _gap_after_deletion(before: str, after: str, has_space: bool) -> str:
-    """Return the space that remains between the neighbors of deleted tokens."""
+    """Return the whitespace between the neighbors of deleted tokens."""
     if before and after:
         return after
     return (before or after or " ") if has_space else ""

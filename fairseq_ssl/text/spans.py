@@ -1,4 +1,4 @@
-"""Ragged arrays of ids, such as words of subwords or lines of tokens."""
+"""Ragged arrays of ids, such as the subwords of words or the tokens of lines."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Spans:
     """Sequences of ids with different lengths, concatenated in one array."""
 
     ids: NDArray[Any]
-    """[ids], all sequences."""
+    """[ids], the concatenated sequences."""
     lengths: NDArray[np.int64]
-    """[sequences], number of ids in each."""
+    """[sequences], number of ids in each sequence."""
 
     @classmethod
     def of(cls, runs: Sequence[NDArray[Any]]) -> Spans:
@@ -33,12 +33,12 @@ class Spans:
 
     @cached_property
     def ends(self) -> Ids:
-        """Index in `ids` after the last id of each sequence."""
+        """End index of each sequence in `ids`, exclusive."""
         return np.cumsum(self.lengths)
 
     @cached_property
     def starts(self) -> Ids:
-        """Index in `ids` of the first id of each sequence."""
+        """Start index of each sequence in `ids`."""
         return self.ends - self.lengths
 
     def select(self, which: Ids) -> Spans:
@@ -48,7 +48,7 @@ class Spans:
         return Spans(self.ids[shift + np.arange(len(shift))], lengths)
 
     def concat(self, other: Spans) -> Spans:
-        """Return the sequences of `self` followed by the sequences of `other`."""
+        """Append the sequences of `other`."""
         return Spans(
             np.concatenate([self.ids, other.ids]), np.concatenate([self.lengths, other.lengths])
         )
@@ -66,7 +66,7 @@ class Spans:
         return Spans(np.insert(self.ids, self.ends, last), self.lengths + 1)
 
     def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split an array that has a value, or a row, for each id at the ends of the sequences."""
+        """Split an array with a value or a row for each id into one array per sequence."""
         return np.split(values, self.starts[1:])
 
     def pad(self, pad: Any, left: bool, min_length: int, multiple: int) -> NDArray[Any]:
@@ -74,9 +74,9 @@ class Spans:
 
         Args:
             pad: padding value.
-            left: whether to pad on the left.
+            left: pad on the left.
             min_length: minimum length of the time axis.
-            multiple: multiple to which the length of the time axis is rounded up.
+            multiple: the length of the time axis is rounded up to a multiple of this number.
         """
         time = max(min_length, int(self.lengths.max(initial=0)))
         time = -(-time // multiple) * multiple

@@ -1,4 +1,4 @@
-"""Parsing of specifications with options, such as ``direct:keep=0.2``, and of integers."""
+"""Parse specifications with options, such as ``direct:keep=0.2``, and integers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fairseq_ssl.errors import UsageError, nearest
 from fairseq_ssl.options import Value, describe, options_of
 
 MAX_DIGITS = 15
-"""Maximum number of digits of an integer. Integers of 15 digits are exact as floats."""
+"""Maximum number of digits in an integer. Integers with 15 digits are exact as floats."""
 
 
 def parse_integer(word: str) -> int | None:
-    """Parse an integer of at most 15 ASCII digits. Return None if the format is different."""
+    """Parse an integer of at most 15 ASCII digits. Return None if it is malformed."""
     word = word.strip()
     return int(word) if word.isascii() and word.isdigit() and len(word) <= MAX_DIGITS else None
 
@@ -41,17 +41,17 @@ RENAMED = {
     "filtering": "negatives",
     "deviation": "std",
 }
-"""Names of noises and of their options in version 0.2, with their names in this version."""
+"""Current names of noises and noise options, by their names in version 0.2."""
 
 
 def rename(words: str) -> str:
-    """Return a specification of version 0.2, such as ``denoise:mean=0.3,direct``, renamed."""
+    """Replace names of version 0.2, such as ``denoise:mean=0.3``, in a specification."""
     names = r"((?:^|[,:])\s*)(\w+)"
     return re.sub(names, lambda match: match[1] + RENAMED.get(match[2], match[2]), words)
 
 
 def describe_registry(kinds: Registry) -> str:
-    """Return a description of all classes of a registry and their options, for a help text."""
+    """Describe all classes in a registry and their options, for a help text."""
     lines = []
     for name, kind in kinds.items():
         lines.append(f"  {name:10} {(kind.__doc__ or '').splitlines()[0]}")
@@ -65,9 +65,9 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
     """Parse ``kind:name=value:...`` into the kind and its options.
 
     Args:
-        noun: word for a member of the registry in error messages, such as `noise`.
+        noun: word for a registry member in error messages, such as `noise`.
         kinds: classes by name.
-        words: the specification.
+        words: specification.
     """
     name, *pairs = words.strip().split(":")
     check_name(noun, kinds, name)
@@ -75,7 +75,9 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
     for pair in pairs:
         key, value = _parse_option(noun, name, kinds[name], pair)
         if key in options:
-            raise UsageError(f"The {noun} {name!r} has the option {_flag(key)} twice.")
+            raise UsageError(
+                f"The {noun} {name!r} sets the option {_flag(key)} twice. Set it once."
+            )
         options[key] = value
     return name, options
 
@@ -92,9 +94,9 @@ def check_name(noun: str, kinds: Registry, name: str) -> None:
 
 
 def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
-    """Return the field name of an option. Its key can have hyphens or underscores.
+    """Return the field name of an option, whose key can contain hyphens or underscores.
 
-    Raise UsageError if the class has no such option.
+    Raise UsageError if the class does not declare the option.
     """
     options = options_of(kind)
     field_name = key.replace("-", "_")
@@ -102,17 +104,19 @@ def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
         if (new := RENAMED.get(field_name)) in options:
             raise UsageError(f"The {noun} {name!r} has no option {key!r}. It is called {new!r}.")
         names = [_flag(option) for option in options]
-        has = f"It has: {', '.join(names)}." if names else "It has none."
-        raise UsageError(f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {has}")
+        listed = f"Its options: {', '.join(names)}." if names else "It has no options."
+        raise UsageError(
+            f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {listed}"
+        )
     return field_name
 
 
 def build(noun: str, name: str, kind: type[Any], arguments: Mapping[str, Any]) -> Any:
-    """Create a member of a registry. A UsageError names it."""
+    """Create a member of a registry. Raise UsageError with its name if an option is invalid."""
     try:
         return kind(**arguments)
     except UsageError as error:
-        message = str(error).replace("`", "")  # not the names of command-line options
+        message = str(error).replace("`", "")  # these are not command-line options
         raise UsageError(f"The {noun} {name!r}: {message}") from None
 
 
@@ -122,7 +126,7 @@ def format_value(value: Any) -> str:
 
 
 def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str, Value]:
-    """Parse ``name=value``. The value gets the type of the option's default."""
+    """Parse ``name=value``. Convert the value to the type of the option's default."""
     key, _, value = pair.partition("=")
     field_name = check_option(noun, name, kind, key)
     default: Any = options_of(kind)[field_name].default
@@ -134,7 +138,7 @@ def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str
         expected = (
             "true or false" if isinstance(default, bool) else f"a value such as {key}={default}"
         )
-        raise UsageError(f"{name}:{pair} has an invalid value; expected {expected}.") from None
+        raise UsageError(f"{name}:{pair} has an invalid value. Expected {expected}.") from None
 
 
 def _flag(key: str) -> str:

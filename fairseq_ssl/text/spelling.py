@@ -1,16 +1,16 @@
-"""Correction of misspelled English words and missing capitals, with counts of words and pairs.
+"""Correction of misspelled English words and missing capitals, with word and bigram counts.
 
-Words of at least 3 lowercase letters are checked if they are rare in the counted text and not in
-the dictionary of lemminflect. Such a word is replaced by the word c with the highest score
+Words of at least 3 lowercase letters are checked if they are rare in the counted text and missing
+from lemminflect's dictionary. Such a word is replaced with the candidate c with the highest score
 
-    log P(c | previous word) + log P(next word | c) - cost of the edits from one to the other
+    log P(c | previous word) + log P(next word | c) - cost of the edits from the word to c
 
-unless its own score, without edits, is higher. P are bigram probabilities, interpolated with
-unigram probabilities.
+unless the word itself, without edits, has a higher score. P is the bigram probability, interpolated
+with the unigram probability.
 
-A lowercase word gets the capitals of a form, such as I or English, that has almost all its
-occurrences inside sentences. The first word of a sentence gets a capital if the counted text has
-capitals there.
+A lowercase word is replaced with a form with capitals, such as I or English, if almost all
+occurrences of the word inside sentences have this form. The first word of a sentence is capitalized
+if first words are usually capitalized in the counted text.
 """
 
 from __future__ import annotations
@@ -43,36 +43,40 @@ from fairseq_ssl.text.vocabulary import count_lines
 BEGIN, END = "<s>", "</s>"
 LETTERS = re.compile("[a-z]+")
 DISTANCE = 2
-"""Maximum edits for SymSpell: insertion, deletion, substitution or transposition of letters."""
+"""Maximum edit distance in SymSpell, with transpositions of adjacent letters as one edit."""
 RARE = 50
-"""Maximum count of a checked word."""
+"""Maximum count of a word that is checked."""
 FREQUENT = 20
 """Minimum count of a suggested word."""
 LONG = 6
-"""Minimum letters of a word with two edits."""
+"""Minimum number of letters of a word that can be corrected with two edits."""
 EDIT_COSTS = {1: 5.0, 2: 13.0}
-"""Costs of one and of two edits. These and the next were chosen on held-out text of learners."""
+"""Costs by number of edits. These and `FIRST_LETTER_COST` were tuned on held-out learner text."""
 FIRST_LETTER_COST = 4.0
 """Additional cost of a different first letter."""
 SMOOTHING = 5.0
-"""Weight of the unigram probabilities, in counts."""
+"""Weight of the unigram probability in a bigram probability, in counts."""
 CAPITALIZED = 0.9
-"""Minimum fraction of a form with capitals inside sentences. Tuned on held-out learner text."""
+"""Minimum fraction of a word's occurrences inside sentences that have the form with capitals.
+
+Tuned on held-out learner text.
+"""
 SENTENCE_ENDS = frozenset(".?!")
-"""Last words of sentences whose first word gets a capital."""
+"""Final tokens of the sentences whose first word is capitalized."""
 
 
 @dataclass(frozen=True)
 class SymSpell:
-    """Spell checker symspellpy, with the words of `counts` as its dictionary.
+    """The spell checker symspellpy, with the words in `counts` as its dictionary.
 
-    Suggestions are at most two edits away, sorted by distance, count and alphabet.
+    Suggestions differ by at most two edits. They are sorted by number of edits, then by descending
+    count, then alphabetically.
     """
 
     counts: Mapping[str, int]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without the index, because building it again is faster."""
+        """Pickle without the index, because rebuilding it is faster."""
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
@@ -98,7 +102,7 @@ class SymSpell:
 
 
 def _import_symspell() -> tuple[Any, Any]:
-    """Return the package symspellpy, and an edit distance that is twice as fast as its default."""
+    """Return the package symspellpy, and an edit distance twice as fast as symspellpy's default."""
     for package in ("symspellpy", "rapidfuzz"):
         import_optional(package, "The spell checker symspell", "noise")
     import symspellpy
@@ -116,17 +120,17 @@ def _import_symspell() -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class SpellingCounts:
-    """Counts of words and of pairs of consecutive words in correct text."""
+    """Counts of words and of word pairs (bigrams) in correct text."""
 
     words: Mapping[str, int]
-    """Counts of words with their case."""
+    """Counts of words. Forms with different case are counted separately."""
     pairs: Mapping[str, int]
-    """Counts of pairs, lowercased and separated by a space. A sentence has <s> before its first
-    word and </s> after its last. Pairs that occur once are left out."""
+    """Counts of lowercased bigrams, written as two words separated by a space. Sentences begin with
+    <s> and end with </s>. Bigrams that occur once are omitted."""
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> SpellingCounts:
-        """Count the words of tokenized sentences."""
+        """Count the words in tokenized sentences."""
         words: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for line in lines:
@@ -136,7 +140,7 @@ class SpellingCounts:
 
     @classmethod
     def read(cls, path: str | Path) -> SpellingCounts:
-        """Read the counts that `write` wrote."""
+        """Read a file written by `write`."""
         words: dict[str, int] = {}
         pairs: dict[str, int] = {}
         for number, line in enumerate(read_lines(path), 1):
@@ -145,25 +149,25 @@ class SpellingCounts:
             if not times or size not in (1, 2):
                 raise DataError(
                     f"{path}:{number} is {line[:80]!r}. Expected one or two words and their count, "
-                    "as fairseq-ssl spelling count writes them."
+                    "as in the output of fairseq-ssl spelling count."
                 )
             (words if size == 1 else pairs)[gram] = times
         if not words:
-            raise DataError(f"{path} is empty. Expected an output of fairseq-ssl spelling count.")
+            raise DataError(f"{path} is empty. Expected the output of fairseq-ssl spelling count.")
         return cls(words, pairs)
 
     def write(self, path: str | Path) -> None:
-        """Write each word and each pair with its count, one per line, sorted by count."""
+        """Write the words and pairs with their counts, one per line, sorted by count."""
         with atomic_lines(path) as file:
             file.writelines(count_lines(self.words))
             file.writelines(count_lines(self.pairs))
 
 
 class SpellingCorrector:
-    """Replaces misspelled words and missing capitals of tokenized sentences."""
+    """Corrector of misspelled words and missing capitals in tokenized sentences."""
 
     def __init__(self, counts: SpellingCounts) -> None:
-        """Prepare the suggestions, which are frequent words and mostly lowercase in the text."""
+        """Index the possible corrections: frequent words that are mostly lowercase in the text."""
         self.counts: Counter[str] = Counter()
         for word, count in counts.words.items():
             self.counts[word.lower()] += count
@@ -186,7 +190,7 @@ class SpellingCorrector:
         self.has_capitals = 2 * capitals > sum(self.pairs[gram] for gram in first)
 
     def correct(self, words: Sequence[str]) -> list[str]:
-        """Correct the words and capitals of a sentence. The number of words stays the same."""
+        """Correct the words and capitals in a sentence. The number of words does not change."""
         context = [BEGIN, *(word.lower() for word in words), END]
         corrected = [
             self._best(word, context[index], context[index + 2]) if self._is_checked(word) else word
@@ -199,14 +203,14 @@ class SpellingCorrector:
         return corrected
 
     def _forms(self, words: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-        """Yield each lowercase word that has capitals inside sentences, and its form there."""
+        """Yield pairs of a lowercase word and the form with capitals that replaces it."""
         for form, count in words.items():
             word = form.lower()
             if form == word or not LETTERS.fullmatch(word):
                 continue
             first = self.pairs.get(f"{BEGIN} {word}", 0)
             if form == word.capitalize():
-                count -= first  # first words have a capital in any case
+                count -= first  # all first words are capitalized
             if count >= FREQUENT and count >= CAPITALIZED * (self.counts[word] - first):
                 yield word, form
 
@@ -225,7 +229,7 @@ class SpellingCorrector:
         return max(costs, key=score)
 
     def _costs(self, word: str) -> dict[str, float]:
-        """Return the suggestions for a word with the costs of their edits."""
+        """Return the edit cost of each suggestion for a word."""
         distance = import_optional("rapidfuzz.distance", "Comparing words", "noise").OSA.distance
         costs = {}
         for choice in next(self.checker.suggestions([word])):
@@ -235,9 +239,9 @@ class SpellingCorrector:
         return costs
 
     def _log_prob(self, previous: str, word: str) -> float:
-        """Return log P(word | previous), for <s> up to a constant.
+        """Return log P(word | previous). The value for <s> differs by a constant.
 
-        A word that was not counted has half a count.
+        The count of an unknown word is 0.5.
         """
         unigram = (self.counts[word] or 0.5) / self.total
         pair = self.pairs.get(f"{previous} {word}", 0)
@@ -247,7 +251,7 @@ class SpellingCorrector:
 def spelling_corrector(
     counts: str | Path | None,
 ) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Return a function that corrects the words of a sentence. None: it returns them unchanged."""
+    """Return a function that corrects the words of a sentence, or the identity without counts."""
     if counts is None:
         return lambda words: words
     return SpellingCorrector(SpellingCounts.read(counts)).correct
@@ -269,15 +273,15 @@ def correct_spelling_file(
 ) -> LineSummary | None:
     """Correct the spelling of a text. Return None if this run does not complete the output.
 
-    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+    The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
-        source: tokenized text; None for stdin
-        output: a file, a folder of parts, or a binary stream
+        source: tokenized text file, or None for stdin
+        output: file, folder of parts, or binary stream
         counts: output of `count_spelling_file`
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     parameters = {"counts_digest": content_digest(counts)}
     return rewrite_file(
@@ -298,10 +302,10 @@ def count_spelling_file(
     *,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[SpellingCounts, Signature]:
-    """Count the words of correct text, and write the counts to a file.
+    """Count the words in correct text, and write the counts to a file.
 
     Args:
-        texts: tokenized text, compressed by suffix.
+        texts: tokenized text files.
         output: file of the counts, for `SpellingCounts.read`.
         progress: called with the number of lines counted.
     """
@@ -313,7 +317,9 @@ def count_spelling_file(
         lines = counted(chain.from_iterable(map(read_lines, texts)), progress("spelling", "lines"))
         counts = SpellingCounts.of(lines)
         if not counts.words:
-            raise DataError(f"{', '.join(map(str, texts))} has no words. Expected correct text.")
+            raise DataError(
+                f"There are no words in {', '.join(map(str, texts))}. Expected correct text."
+            )
         counts.write(output)
         numbers = {"words": len(counts.words), "pairs": len(counts.pairs)}
         signature = Signature("spelling-count", numbers, {"texts": list(map(str, texts))})

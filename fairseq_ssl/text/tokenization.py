@@ -1,4 +1,4 @@
-"""Moses tokenization, detokenization and truecasing, and joining of subwords."""
+"""Tokenize, detokenize and truecase text with Moses, and join subwords."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature
 
 LineRewriter = Callable[[str], str]
-"""Function from a line to a line."""
+"""Function that maps a line to a line."""
 
 
 class BuiltRewriter:
-    """Function from a line to a line that `pickle` builds again, for use in worker processes.
+    """Line rewriter that can be pickled for worker processes, which build the function again.
 
     Args:
-        rewrite: the function
-        build: factory of the function
+        rewrite: function that rewrites a line
+        build: factory that returns the rewriter
         options: arguments of the factory
     """
 
@@ -37,9 +37,9 @@ class BuiltRewriter:
         self._rewrite, self._build, self._options = rewrite, build, options
 
     def __call__(self, line: str) -> str:
-        """Rewrite a line. Raise TypeError for other values, which Moses would convert to text."""
+        """Rewrite a line. Raise TypeError for other types, which sacremoses converts to text."""
         if not isinstance(line, str):
-            raise TypeError(f"Expected a line, not {line!r}.")
+            raise TypeError(f"The line is {line!r}. Expected a string.")
         return self._rewrite(line)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -52,11 +52,10 @@ def moses_tokenizer(
     """Return a function that tokenizes a line like the Moses tokenizer.
 
     Args:
-        language: language code, which selects the rules for abbreviations and apostrophes.
-        dashes: whether to split at hyphens, such as ``well-known`` into ``well @-@ known``.
-        escape: whether to escape special characters of the Moses decoder, such as ``|`` as
-            ``&#124;``.
-        normalize: whether to normalize quotes, dashes and spaces first.
+        language: language code. It selects the rules for abbreviations and apostrophes.
+        dashes: split at hyphens, so that ``well-known`` becomes ``well @-@ known``.
+        escape: escape special characters of the Moses decoder, so that ``|`` becomes ``&#124;``.
+        normalize: normalize quotes, dashes and spaces first.
     """
     _check_language(language)
     moses = import_optional("sacremoses", "Moses' tokenization")
@@ -72,19 +71,19 @@ def moses_tokenizer(
 
 
 def _check_language(language: str) -> None:
-    """Raise UsageError for the name of a language, or a locale.
+    """Raise UsageError if a language code is malformed, such as a language name or a locale.
 
-    sacremoses would accept it, with English abbreviations and the apostrophes of no language.
+    sacremoses accepts such a value, but uses English abbreviations and no apostrophe rules.
     """
     if not re.fullmatch("[a-z]{2,3}", language):
         raise UsageError(
-            f"The language of Moses is {language!r}. Expected a code of two or three lowercase "
+            f"The Moses language is {language!r}. Expected a code of two or three lowercase "
             "letters, such as en."
         )
 
 
 def _cache_letters(tokenizer: Any) -> Any:
-    """Speed up a tokenizer of sacremoses, which builds its sets of letters for each token."""
+    """Speed up a sacremoses tokenizer, which otherwise builds its letter sets for each token."""
     lower, letters = frozenset(tokenizer.IsLower), frozenset(tokenizer.IsAlpha)
     tokenizer.islower = lower.issuperset
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
@@ -92,23 +91,24 @@ def _cache_letters(tokenizer: Any) -> Any:
 
 
 MARKER = "\u2581"
-"""Marks the beginning of a word in sentencepiece."""
+"""Character with which sentencepiece marks the beginning of a word."""
 SUBWORDS: dict[str, LineRewriter] = {
     "none": lambda line: line,
     "sentencepiece": lambda line: line.replace(" ", "").replace(MARKER, " ").strip(),
     "subword-nmt": lambda line: f"{line} ".replace("@@ ", "").rstrip(),
 }
-"""Functions that join the subwords of a line, by subword scheme."""
+"""Functions that join the subwords in a line, by subword scheme."""
 
 
 def subword_joiner(subwords: str | None) -> LineRewriter:
-    """Return a function that joins the subwords of a line.
+    """Return a function that joins the subwords in a line.
 
     The function raises DataError if the first line with a space or a sentencepiece marker shows
-    that the text has other subwords.
+    that the text was segmented with a different scheme.
 
     Args:
-        subwords: subword scheme, a name in `SUBWORDS`. None: sentencepiece, if the text has it.
+        subwords: subword scheme, a name in `SUBWORDS` (default: sentencepiece, with a check that
+            the text contains its marker).
     """
     if subwords is not None:
         check_choice("subwords", subwords, SUBWORDS)
@@ -122,13 +122,13 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
         if not is_checked and (" " in line or MARKER in line):
             if subwords is None and MARKER not in line:
                 raise DataError(
-                    f"{line[:40]!r} has no {MARKER}, so the text does not have sentencepiece "
-                    "subwords, which are the default. Set `subwords` to none or subword-nmt."
+                    f"{line[:40]!r} contains no {MARKER}, so the text was not segmented with "
+                    "sentencepiece, the default. Set `subwords` to none or subword-nmt."
                 )
             if subwords is not None and line.startswith(MARKER):
                 raise DataError(
-                    f"{line[:40]!r} begins with {MARKER}, so the text has sentencepiece subwords. "
-                    "Set `subwords` to sentencepiece."
+                    f"{line[:40]!r} begins with {MARKER}, so the text was segmented with "
+                    "sentencepiece. Set `subwords` to sentencepiece."
                 )
             is_checked = True
         return join(line)
@@ -137,18 +137,18 @@ def subword_joiner(subwords: str | None) -> LineRewriter:
 
 
 def subwords_option(default: str | None) -> Any:
-    """Declare an option of a subword scheme to join, as for `subword_joiner`."""
+    """Declare an option for the subword scheme of `subword_joiner`."""
     return option(
         default,
-        "kind of subwords to join",
+        "subword scheme of the text, whose subwords are joined",
         choices=tuple(SUBWORDS),
-        usual=default or "sentencepiece, which the text must have",
+        usual=default or "sentencepiece, which the text must use",
     )
 
 
 def moses_option() -> Any:
-    """Declare an option of the language of `moses_detokenizer`."""
-    return option(None, "undo the Moses tokenization of this language, such as de", metavar="LANG")
+    """Declare an option for the language of `moses_detokenizer`."""
+    return option(None, "language of the Moses detokenizer, such as de", metavar="LANG")
 
 
 @dataclass(frozen=True)
@@ -163,11 +163,11 @@ class Detokenization:
 
 
 def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRewriter:
-    """Return a function that joins the subwords of a line and then detokenizes it.
+    """Return a function that joins the subwords in a line and then detokenizes it.
 
     Args:
         subwords: subword scheme, see `subword_joiner`.
-        moses: language of the Moses detokenizer (None: only join subwords).
+        moses: language of the Moses detokenizer (default: do not detokenize).
     """
     join = subword_joiner(subwords)
     if moses is None:
@@ -178,24 +178,24 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
 
 
 NO_BREAK_SPACES = {0xA0: "\ufdd0", 0x2007: "\ufdd1", 0x202F: "\ufdd2"}
-"""Spaces within words, and characters for internal use that stand for them in sacremoses."""
+"""No-break spaces, and the noncharacters that replace them in the input of sacremoses."""
 SPACES_OF_MARKS = str.maketrans({mark: chr(space) for space, mark in NO_BREAK_SPACES.items()})
 """Inverse of `NO_BREAK_SPACES`."""
 CZECH_JOINS = (
     (re.compile(r"(?<!\S)(\d+) ([.,]) (?=\d+(?!\S))", re.ASCII), r"\1\2"),
     (re.compile(r"(?<!\S)(\S*[^\W\d_]) ([-\u2013]) (?=(?:li|mail\S*) )", re.IGNORECASE), r"\1\2"),
 )
-"""Numbers such as ``3 , 5``, and words such as ``je - li`` and ``e - mail``, and joined words."""
+"""Patterns and replacements that join Czech tokens such as ``3 , 5``, ``je - li``, ``e - mail``."""
 LAST = "\ufdd3"
-"""Word after the last one of a Czech line."""
+"""Word appended to a Czech line, so that the line does not end with a number and a mark."""
 
 
 def _detokenizer(language: str) -> LineRewriter:
-    """Return the detokenizer of sacremoses with the spaces and the Czech rules of Moses.
+    """Return sacremoses' detokenizer, with no-break spaces and Czech treated as in Moses.
 
-    sacremoses would split words at no-break spaces. In Czech, it looks at the last two words of a
-    line, not at the previous two, for a number and a mark. It would then join all later numbers
-    with the words before them.
+    sacremoses splits words at no-break spaces. For Czech, it searches the last two words of the
+    line, instead of the two previous words, for a number and a mark. If it finds them, it joins all
+    later numbers with the preceding words.
     """
     package = import_optional("sacremoses", "Moses detokenization")
     moses = package.MosesDetokenizer(lang=language)
@@ -219,20 +219,20 @@ COUNT = re.compile(r"\([\d.e+-]+(/[\d.e+-]+)?\)")
 
 MARKUP = re.compile(r"<\S[^>]*>")
 ENDS = frozenset(".:?!")
-"""Marks after which Moses expects the first word of a sentence."""
+"""Punctuation marks after which Moses expects the first word of a sentence."""
 
 
 def train_truecaser(
     lines: Iterable[str], model: str | Path, name: str = "the text"
 ) -> tuple[int, int]:
-    """Write a truecasing model: counts of the cased forms of words within sentences.
+    """Write a truecasing model, with the counts of the cased forms of words within sentences.
 
-    Memory grows with the vocabulary, whereas the training of sacremoses keeps all tokens of the
-    text in memory. Return the number of lines, and of words in the model.
+    Return the number of lines and the number of words in the model. Memory use grows with the
+    vocabulary, whereas sacremoses keeps all tokens of the text in memory during training.
 
     Args:
         lines: tokenized text, one sentence per line.
-        model: output, in the format of Moses' truecaser.
+        model: output file, in Moses truecaser format.
         name: name of the text in messages.
     """
     moses = _sacremoses().MosesTruecaser()
@@ -243,15 +243,15 @@ def train_truecaser(
         counts.update([token for _, token, _ in moses.learn_truecase_weights(words)])
     if not counts:
         raise DataError(
-            f"No line of {name} has two or more words. Expected tokenized text, one sentence per "
-            "line."
+            f"No line of {name} contains two or more words. Expected tokenized text, one sentence "
+            "per line."
         )
     forms_of: dict[str, list[tuple[str, int]]] = {}
     for token, count in counts.items():
         forms_of.setdefault(token.lower(), []).append((token, count))
     with atomic_lines(model) as file:
         for forms in forms_of.values():
-            forms.sort(key=lambda form: -form[1])  # stable: ties keep the order of the text
+            forms.sort(key=lambda form: -form[1])  # stable: ties keep the text order
             (best, best_count), *others = forms
             total = sum(count for _, count in forms)
             words = [f"{best} ({best_count}/{total})", *(f"{word} ({n})" for word, n in others)]
@@ -260,9 +260,9 @@ def train_truecaser(
 
 
 def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
-    """Return the words of a line without markup and marks before the first word of a sentence.
+    """Return the words of a line without markup and without marks at the start of a sentence.
 
-    sacremoses takes such a mark for the first word.
+    sacremoses would treat such a mark as the first word of the sentence.
     """
     words = [w for w in _split_markup(line) if w not in skipped and not MARKUP.fullmatch(w)]
     pairs = zip(words, [".", *words], strict=False)
@@ -272,9 +272,9 @@ def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
 def truecaser(model: str | Path) -> LineRewriter:
     """Return a function that truecases a line.
 
-    The first word of a sentence gets its most frequent form. Other words are unchanged if the
-    model has seen their form, as in Moses. In sacremoses, this is the option `use_known`, which
-    is off by default.
+    The first word of a sentence is replaced with its most frequent form. Other words are unchanged
+    if the model contains their form, as in Moses. In sacremoses, this is the option `use_known`,
+    which is off by default.
     """
     moses_truecaser = _sacremoses().MosesTruecaser()
     moses_truecaser.model = _read_case_counts(model)
@@ -290,12 +290,12 @@ def truecaser(model: str | Path) -> LineRewriter:
 
 @dataclass(frozen=True)
 class MosesRules:
-    """Language and rules of the Moses tokenizer. Without a language, text is tokenized already."""
+    """Language and options of the Moses tokenizer. Without a language, text is not tokenized."""
 
     moses: str | None = option(
         None,
-        "tokenize with the rules of this language, such as de; languages without a list of "
-        "abbreviations use the English list",
+        "language of the Moses tokenizer, such as de; languages without a list of abbreviations "
+        "use the English list",
         metavar="LANG",
     )
     aggressive_dash_splits: bool = option(
@@ -309,10 +309,12 @@ class MosesRules:
     def __post_init__(self) -> None:
         for name in ("aggressive_dash_splits", "no_escape", "normalize"):
             if getattr(self, name) and not self.moses:
-                raise UsageError(f"`{name}` needs `moses`.")
+                raise UsageError(
+                    f"`{name}` needs `moses`. Set `moses` to the language of the text."
+                )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters of `moses_tokenizer` and of signatures, {} without a language."""
+        """Return the arguments of `moses_tokenizer`, also for signatures; {} without a language."""
         if not self.moses:
             return {}
         return {
@@ -324,7 +326,7 @@ class MosesRules:
 
 
 def preprocessor(rules: MosesRules, truecase: str | Path | None = None) -> LineRewriter:
-    """Return a function that tokenizes a line, and then truecases it with a truecasing model."""
+    """Return a function that tokenizes a line, then truecases it if there is a truecasing model."""
     tokenize = moses_tokenizer(*rules.parameters().values()) if rules.moses else str
     if truecase is None:
         return tokenize
@@ -344,16 +346,16 @@ def tokenize_file(
 ) -> LineSummary | None:
     """Tokenize or truecase a text, or both. Return None if this run does not complete the output.
 
-    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+    The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
         source: text; None for stdin
         output: a file, a folder of parts, or a binary stream
-        rules: language and rules of the Moses tokenizer (default: the text is tokenized)
+        rules: language and options of the Moses tokenizer (default: do not tokenize)
         truecase: truecasing model, an output of `train_truecaser` (default: do not truecase)
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     rules, model = rules or MosesRules(), optional_path(truecase)
     parameters, files = rules.parameters(), {}
@@ -385,7 +387,7 @@ def detruecaser() -> LineRewriter:
 def _split_markup(line: str) -> list[str]:
     """Split a line into words and XML tags, also at ``<`` and ``>`` within words, as in Moses.
 
-    A line without them is split at spaces, since `split_xml` takes quadratic time.
+    A line without ``<`` and ``>`` is split at spaces, since `split_xml` takes quadratic time.
     """
     if "<" not in line and ">" not in line:
         return line.split()
@@ -397,9 +399,9 @@ def _sacremoses() -> Any:
 
 
 def _read_case_counts(path: str | Path) -> dict[str, Any]:
-    """Read a truecasing model in the format of MosesTruecaser.
+    """Read a truecasing model as sacremoses's `MosesTruecaser` stores it.
 
-    Return the most frequent form of each word (`best`) and the other forms (`known`).
+    The result contains the most frequent form of each word (`best`) and the other forms (`known`).
     """
     best: dict[str, str] = {}
     known: set[str] = set()
@@ -408,8 +410,8 @@ def _read_case_counts(path: str | Path) -> dict[str, Any]:
         words, counts = fields[::2], fields[1::2]
         if not words or len(words) != len(counts) or not all(map(COUNT.fullmatch, counts)):
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected words and their counts, such as "
-                "'the (70/75) The (5)'. Is this a truecasing model of Moses?"
+                f"{path}:{number} is {line[:80]!r}. Expected words and their counts, such as "
+                "'the (70/75) The (5)'. Is this a Moses truecasing model?"
             )
         best[words[0].lower()] = words[0]
         known.update(words[1:])
@@ -419,7 +421,7 @@ def _read_case_counts(path: str | Path) -> dict[str, Any]:
 
 
 def match_case(word: str, other: str) -> str:
-    """Return `other` in upper case or capitalized if `word` is, and otherwise unchanged."""
+    """Return `other` with the case of `word`: in upper case, capitalized, or unchanged."""
     if len(word) > 1 and word.isupper():
         return other.upper()
     return other[0].upper() + other[1:] if word[0].isupper() else other

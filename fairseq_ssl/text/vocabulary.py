@@ -1,4 +1,4 @@
-"""Word counts in the format of fairseq's ``dict.txt``, and tags of source sentences."""
+"""Word counts in fairseq ``dict.txt`` format, and tags for source sentences."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fairseq_ssl.io.text_files import read_lines
 from fairseq_ssl.text.specs import MAX_DIGITS, parse_integer
 
 RESERVED = ("<s>", "<pad>", "</s>", "<unk>")
-"""Special symbols of every fairseq dictionary, which are not listed in its file."""
+"""Special symbols in every fairseq dictionary. They are not listed in dictionary files."""
 
 FILLER = re.compile(r"madeupword\d{4,}")
-"""Symbols with which fairseq pads a dictionary to a multiple of 8."""
+"""Pattern of the symbols with which fairseq pads a dictionary to a multiple of 8."""
 
 OVERWRITE = " #fairseq:overwrite"
-"""End of a line with a symbol that is repeated in a dictionary file."""
+"""End of a dictionary line that allows a symbol to be repeated in the file."""
 
 
 def fingerprint(symbols: Sequence[str]) -> str:
@@ -36,19 +36,19 @@ def is_padding_entry(symbol: str) -> bool:
 
 
 def count_line_words(lines: Iterable[str]) -> Counter[str]:
-    """Count the words of lines, separated by whitespace."""
+    """Count the whitespace-separated words in lines."""
     return Counter(chain.from_iterable(map(str.split, lines)))
 
 
 def read_entries(path: str | Path) -> Iterator[tuple[str, int]]:
-    """Yield the words and counts of a file in the format of fairseq's dict.txt."""
+    """Yield the words and counts in a file in fairseq dict.txt format."""
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
         times = parse_integer(count)
         if not word or times is None:
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected a word, a space and a count of at "
-                f"most {MAX_DIGITS} digits, as in dict.LANGUAGE.txt of fairseq-preprocess."
+                f"{path}:{number} is {line[:80]!r}. Expected a word, a space and a count of at "
+                f"most {MAX_DIGITS} digits, as in dict.LANGUAGE.txt from fairseq-preprocess."
             )
         yield word, times
 
@@ -68,18 +68,18 @@ def write_counts(counts: Mapping[str, int], path: str | Path) -> None:
 
 
 def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield the lines of a file of word counts, in the order of `write_counts`."""
+    """Yield the lines that `write_counts` writes."""
     for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{word} {count}\n"
 
 
 def check_tag(tag: str) -> None:
-    """Raise UsageError for a tag that has spaces or is a special symbol."""
+    """Raise UsageError if a tag contains spaces or is a special symbol."""
     if tag.split() != [tag]:
         raise UsageError(f"The tag is {tag!r}. Expected one word without spaces, such as <BT>.")
     if tag in RESERVED:
         raise UsageError(
-            f"The tag is {tag}, a special symbol of fairseq. Choose a different tag, such as <BT>. "
+            f"The tag is {tag}, a fairseq special symbol. Choose a different tag, such as <BT>. "
             f"Special symbols are {', '.join(RESERVED)}."
         )
 
@@ -100,7 +100,7 @@ def add_tag_to_dictionary(path: Path, tag: str) -> int | None:
     """Append a tag to a fairseq dictionary file.
 
     The other entries keep their lines, so the ids of binarized data stay valid. Return the line
-    number of the tag, or None if the dictionary already has it.
+    number of the tag, or None if the dictionary already contains it.
     """
     with exclusive(path, wait=True):
         if any(word == tag for word, _ in read_entries(path)):

@@ -1,4 +1,4 @@
-"""Ids of words without a fixed vocabulary."""
+"""Open vocabularies, which assign ids to unknown words."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
 class OpenVocabulary:
-    """Ids of words, also of words that are not in the vocabulary, which get ids beyond its size.
+    """Vocabulary that also assigns ids to unknown words, starting with the vocabulary size.
 
-    The ids are valid only within one process and must not be stored.
+    The ids of unknown words are valid only within one process and must not be stored.
     """
 
     symbols: list[str]
-    """The vocabulary by id."""
+    """Symbols of the vocabulary, by id."""
     indices: dict[str, int]
-    """The ids of the vocabulary."""
+    """Ids of the vocabulary, by symbol."""
 
     def __init__(self) -> None:
         self.unknown: dict[str, int] = {}
@@ -39,7 +39,7 @@ class OpenVocabulary:
 
 
 class WordIds(OpenVocabulary):
-    """An open vocabulary with the special symbols of fairseq, for models without fairseq."""
+    """Open vocabulary with fairseq's special symbols, for models that run without fairseq."""
 
     nspecial = len(RESERVED)
 
@@ -50,7 +50,7 @@ class WordIds(OpenVocabulary):
 
     @classmethod
     def read(cls, path: Path) -> WordIds:
-        """Read a dictionary in fairseq's format."""
+        """Read a dictionary in fairseq format."""
         return cls(tuple(word for word, _ in read_entries(path)))
 
     def __getitem__(self, number: int) -> str:

@@ -209,7 +209,7 @@ CASES = """
 2 | would replace the input      | position-data vanilla pair pair
 2 | would replace the input      | position-data vanilla pair pair/.. --force
 2 | run exists                   | position-data vanilla pair run
-2 | run has no signature         | position-data vanilla pair run --force
+2 | not created by position-data | position-data vanilla pair run --force
 2 | fr                           | position-data vanilla pair out -s en -t fr
 1 | missing                      | position-data vanilla missing out
 1 | run                          | position-data vanilla run out

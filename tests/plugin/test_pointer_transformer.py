@@ -158,7 +158,7 @@ def test_unk_in_the_data_is_warned_about(
 ) -> None:
     preprocess(named, tmp_path, "--srcdict", named / "dict.txt")
     built(tmp_path)[0].load_dataset("train")
-    assert re.search(r"The first 300 sources contain \d+ <unk>", caplog.text)
+    assert re.search(r"<unk> occurs \d+ times in the first 300 sources", caplog.text)
 
 
 def test_truncation_of_long_sources_and_targets_is_logged(

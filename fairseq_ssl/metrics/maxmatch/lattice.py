@@ -1,8 +1,8 @@
 """Lattice of all minimal edit scripts between two sentences.
 
-As in the authors' script, the lattice joins the minimal scripts of two edit distances, in which a
+As in m2scorer, the lattice combines the minimal edit scripts of two edit distances, in which a
 substitution costs 1 or 2. Each column of a distance table is a bit vector in one integer (Hyyrö,
-2003), so Python only visits cells on minimal paths.
+2003), so Python visits only cells on minimal paths.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ Cell = int
 Tables = tuple[list[int], list[int], list[int]]
 """Bit vectors of the steps on minimal paths that pair, delete and insert words.
 
-Each table has one bit vector per column, with one bit per row.
+Each table contains one bit vector per column, with one bit per row.
 """
 
 MAX_CELLS = 1_000_000
-"""Max number of cells of a lattice."""
+"""Max number of cells in a lattice."""
 
 
 class TooWideError(Exception):
@@ -29,13 +29,13 @@ class TooWideError(Exception):
 
 @dataclass(frozen=True)
 class Lattice:
-    """Cells on minimal paths in order, and the steps between them."""
+    """Cells on minimal paths, in order, and the steps between them."""
 
     source: Sequence[str]
     output: Sequence[str]
     cells: list[Cell]
     steps: dict[Cell, dict[Cell, int]]
-    """Steps by end cell and start cell, with the number of distances (1 or 2) that allow them."""
+    """Number of distances (1 or 2) that allow each step, by end cell and start cell."""
 
     @cached_property
     def width(self) -> int:
@@ -51,7 +51,7 @@ class Lattice:
 
 
 def lattice(source: Sequence[str], output: Sequence[str], max_cells: int = MAX_CELLS) -> Lattice:
-    """Return the lattice of all minimal paths from the words of a source to those of an output.
+    """Return the lattice of all minimal paths from the source words to the output words.
 
     Raises:
         TooWideError: if the lattice has more than `max_cells` cells
@@ -77,7 +77,7 @@ def _steps(
         length: number of source words
         max_cells: max number of cells
 
-    The bits of `second` are shifted above those of `first`, so that one operation reads both.
+    The bits of `second` are shifted above the bits of `first`, so that one operation reads both.
     """
     above = length + 1
     pairs, deletes, inserts = (
@@ -116,9 +116,9 @@ def _steps(
 
 
 def _unit_cost_tables(matches: list[int], length: int) -> Tables:
-    """Return the tables of the Levenshtein distance, from bit vectors of vertical differences."""
+    """Compute the tables of the Levenshtein distance from bit vectors of vertical differences."""
     every = (2 << length) - 2
-    more, less = every, 0  # distance is higher, or lower, than in the cell above
+    more, less = every, 0  # the distance is higher, or lower, than in the cell above
     pairs, deletes, inserts = [0], [every], [0]
     for match in matches:
         equal = match | less
@@ -135,14 +135,14 @@ def _unit_cost_tables(matches: list[int], length: int) -> Tables:
 
 
 def _double_cost_tables(matches: list[int], length: int) -> Tables:
-    """Return the tables of the longest common subsequence, from bit vectors of differences."""
+    """Compute the tables of the longest common subsequence from bit vectors of differences."""
     every = (2 << length) - 2
-    level = every  # length is the same as in the cell above
+    level = every  # the length is the same as in the cell above
     pairs, deletes, inserts = [0], [every], [0]
     for match in matches:
         moved = level & match
         now = (level + moved | level - moved) & every
-        longer = level ^ now  # prefix parity of these bits: length is higher than to the left
+        longer = level ^ now  # prefix parity: is the length higher than to the left
         level = now
         shift = 1
         while shift <= length:

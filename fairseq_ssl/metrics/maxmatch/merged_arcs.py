@@ -1,9 +1,9 @@
-"""Steps of a lattice merged into edits, and the path with the most gold edits.
+"""Merge lattice steps into edits, and find the path with the most gold edits.
 
-Scores equal those of the authors' script, including its details: the lengths of edits, duplicate
-arcs, and ties between shortest paths. The arcs are those of the script's Floyd-Warshall algorithm,
-and the path is that of its Bellman-Ford algorithm. Because the cells are in topological order, arcs
-grow by one step at their end, and few sweeps find the shortest path.
+Scores are the same as in m2scorer, including its details: edit lengths, duplicate arcs, and ties
+between shortest paths. m2scorer finds arcs with the Floyd-Warshall algorithm and a path with the
+Bellman-Ford algorithm. Here, the cells are in topological order, so arcs grow by one step at their
+end, and few Bellman-Ford sweeps are needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from fairseq_ssl.metrics.maxmatch.lattice import Cell, Lattice
 
 SMALL = 0.001
-"""Cost of an edit in addition to the number of its steps."""
+"""Cost of an edit in addition to its number of steps."""
 
 Arc = tuple[int, int]
 """Indices of the first and the last cell of an edit."""
@@ -25,11 +25,11 @@ ArcEdit = tuple[int, int, str, str]
 
 
 Merged = tuple[int, int]
-"""Number of steps merged into an edit, and number of these steps that keep a word."""
+"""Number of steps in an edit, and number of these steps that keep a word."""
 
 
 class GoldEdit(NamedTuple):
-    """An edit of an annotator, with its alternative corrections."""
+    """An annotator's edit, with its alternative corrections."""
 
     start: int
     end: int
@@ -43,17 +43,17 @@ class GoldEdit(NamedTuple):
 
 @dataclass(frozen=True)
 class Arcs:
-    """All edits of a lattice, as in the list of arcs of the authors' script."""
+    """All edits in a lattice, as in the m2scorer's edge list."""
 
     lattice: Lattice
     into: list[dict[int, Merged]]
-    """Edits by index of the last cell and of the first cell."""
+    """Edits by index of the last cell, and then by index of the first cell."""
     order: list[Arc]
-    """Arcs in the order of the script. Adjacent copies are listed once."""
+    """Arcs in m2scorer's order. Adjacent duplicates are listed once."""
     copies: dict[Arc, int]
-    """Number of copies of an arc in the script's list, if there are several."""
+    """Number of times that m2scorer lists an arc, if more than once."""
     count: int
-    """Length of the script's list."""
+    """Length of m2scorer's list."""
 
     def edit(self, arc: Arc) -> ArcEdit:
         """Return the source span, source words and output words of an arc."""
@@ -62,7 +62,7 @@ class Arcs:
 
 
 def edit_between(lattice: Lattice, before: Cell, after: Cell) -> ArcEdit:
-    """Return the edit of the source and output words between two cells."""
+    """Return the edit formed by the source and output words between two cells."""
     row, column = divmod(before, lattice.width)
     end_row, end_column = divmod(after, lattice.width)
     return (
@@ -102,7 +102,7 @@ def merged_arcs(lattice: Lattice, unchanged: int, max_arcs: int) -> Arcs | None:
 def _single_steps(
     lattice: Lattice,
 ) -> tuple[list[dict[int, Merged]], list[list[tuple[int, int]]], list[Arc], dict[Arc, int]]:
-    """Return the steps by last cell, by first cell, as a list, and the copies of each step."""
+    """Return the steps by last cell, by first cell and as a list, and the copies of each step."""
     cells, source, output = lattice.cells, lattice.source, lattice.output
     number = {cell: index for index, cell in enumerate(cells)}
     into: list[dict[int, Merged]] = [{} for _ in cells]
@@ -123,10 +123,10 @@ def _single_steps(
 
 
 def _without_kept(into: list[dict[int, Merged]], order: list[Arc]) -> list[Arc]:
-    """Remove arcs that only keep words, except an arc after a removed one.
+    """Remove arcs that only keep words, except an arc after a removed arc.
 
-    The authors' script removes items from a list while iterating over it, which skips the next
-    item. Return the remaining arcs.
+    m2scorer removes items from a list while iterating over it, which skips the next item. Return
+    the remaining arcs.
     """
     left: list[Arc] = []
     looked_at = True
@@ -142,7 +142,7 @@ def _without_kept(into: list[dict[int, Merged]], order: list[Arc]) -> list[Arc]:
 
 
 class ArcPaths:
-    """Search for the best path of each annotator over all arcs of a lattice."""
+    """Finds the best path for each annotator over all arcs in a lattice."""
 
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
@@ -158,7 +158,7 @@ class ArcPaths:
             steps, kept = into[arc[1]][arc[0]]
             if kept < steps:
                 dearer[arc] = steps + SMALL
-                for _ in range(times - 1):  # because a product rounds differently
+                for _ in range(times - 1):  # a product would be rounded differently
                     dearer[arc] += SMALL
         if dearer:
             self._plain = self._weighed(dearer)
@@ -169,7 +169,7 @@ class ArcPaths:
         self._best: dict[frozenset[tuple[Arc, float]], list[ArcEdit]] = {}
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
-        """Return the edits of the path with the most gold edits."""
+        """Return the edits on the path with the most gold edits."""
         favored = self._gold_weights(gold)
         key = frozenset(favored.items())
         if key not in self._best:
@@ -205,7 +205,7 @@ class ArcPaths:
         )
 
     def _gold_weights(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
-        """Return the weights of arcs in the spans of gold edits, large negative for matches."""
+        """Return the weights of arcs in gold edit spans. Matches get large negative weights."""
         weights: dict[Arc, float] = {}
         low = -self.arcs.count
         for span in {edit[:2] for edit in gold}:
@@ -225,7 +225,7 @@ class ArcPaths:
         return weights
 
     def _output_length(self, arc: Arc, span: tuple[int, int]) -> int:
-        """Return the number of output words of an arc."""
+        """Return the number of output words in an arc."""
         lattice = self.arcs.lattice
         distance = lattice.cells[arc[1]] - lattice.cells[arc[0]]
         return distance - (span[1] - span[0]) * lattice.width
@@ -247,8 +247,8 @@ class ArcPaths:
     def _shortest(self, favored: dict[Arc, float]) -> list[int]:
         """Return the predecessor of each cell on its shortest path (Bellman-Ford).
 
-        Distances are rounded as in m2scorer. Of equal distances, that of the first arc is kept.
-        Because the arcs are ordered, few sweeps change a distance.
+        Distances are rounded as in m2scorer. Among equal distances, the first arc wins. Because the
+        arcs are ordered, few sweeps change a distance.
         """
         arcs = self._weighed(favored) if favored else self._plain
         distances = [0.0] + [inf] * (len(self.arcs.into) - 1)
@@ -266,17 +266,17 @@ class ArcPaths:
 
 
 def count_words(text: str) -> int:
-    """Return the number of words of a text whose words are separated by single spaces."""
+    """Return the number of words in a text with single spaces between words."""
     return text.count(" ") + 1 if text else 0
 
 
 def match_insertions(
     here: Sequence[Arc], edits: dict[Arc, ArcEdit], gold_edits: Sequence[GoldEdit]
 ) -> tuple[set[Arc], list[Arc]]:
-    """Match insertions at one position with gold edits, one to one, as in the authors' script.
+    """Match insertions at one position with gold edits, one to one, as in m2scorer.
 
-    The script alternates between both ends of both lists. Return the matched insertions, and the
-    skipped insertions, repeated as often as the script skips them.
+    m2scorer alternates between both ends of both lists. Return the matched insertions, and the
+    skipped insertions. Each skipped insertion is repeated as often as m2scorer skips it.
     """
     favored: set[Arc] = set()
     passed: list[Arc] = []

@@ -1,7 +1,7 @@
 """MaxMatch (M2): F score of the system edits that match the annotators' edits best.
 
-Dahlmeier and Ng (2012), Better Evaluation for Grammatical Error Correction. Edits are extracted,
-weighted and counted as in the authors' script, m2scorer, in the 2016 version.
+See Dahlmeier and Ng (2012), Better Evaluation for Grammatical Error Correction. Edits are
+extracted, weighted and counted as in the authors' script, m2scorer, 2016 version.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_ARCS = 100_000
 
 
 class MatchCounts(NamedTuple):
-    """Numbers of correct, proposed and gold edits of a sentence or of a corpus."""
+    """Numbers of correct, proposed and gold edits in a sentence or a corpus."""
 
     correct: int
     proposed: int
@@ -47,7 +47,7 @@ class MatchCounts(NamedTuple):
 
 
 def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCounts]]:
-    """Return the counts of each hypothesis, one per annotator in sorted order.
+    """Return the match counts of each hypothesis, one per annotator, sorted by annotator id.
 
     Args:
         pairs: gold sentences and hypotheses
@@ -66,7 +66,7 @@ def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCou
 
 
 def proposed_edits(sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-    """Return the edits of a hypothesis that match best, one list per annotator in order."""
+    """Return the best matching edits of a hypothesis, one list per annotator, sorted by id."""
     return _propose(sentence, output, _gold(sentence))
 
 
@@ -103,10 +103,10 @@ def gold_edit(sentence: M2Sentence, edit: M2Edit) -> GoldEdit:
 
 
 def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
-    """Count the matches of system edits and gold edits, both in order.
+    """Count the matches between system edits and gold edits, both in order.
 
-    As in the authors' script, a system edit counts once per matching gold edit after the last
-    match. An edit that an annotator listed twice is therefore correct twice.
+    As in m2scorer, a system edit counts once for each matching gold edit after the last match. An
+    edit that an annotator listed twice is therefore correct twice.
     """
     count = first = 0
     for edit in path:
@@ -117,12 +117,12 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Return the counts of each sentence with the annotator that maximizes F so far.
+    """Return the counts of each sentence for the annotator that maximizes F.
 
-    F is computed over all sentences up to this sentence.
+    F is computed over all sentences up to and including this sentence.
 
-    Ties are broken by more correct edits, then a lower sum of proposed and beta^2 gold edits, then
-    the order of the annotators.
+    Ties are broken by more correct edits, then by a lower sum of the proposed edits and beta^2
+    times the gold edits, then by the order of the annotators.
     """
     total, counts = MatchCounts(0, 0, 0), []
     for choices in counts_of:
@@ -139,19 +139,19 @@ def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -
 
 
 def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
-    """Return F for choosing an annotator. It is 1 if there are no edits."""
+    """Compute F for choosing an annotator. It is 1 if there are no edits."""
     below = beta * beta * gold + proposed
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
 
 class MaxMatch(EditMetric):
-    """F score of MaxMatch, the M2 score (Dahlmeier and Ng, 2012).
+    """MaxMatch F score, also called M2 score (Dahlmeier and Ng, 2012).
 
     Args:
         gold: path of an M2 file, or its sentences
         beta: weight of recall relative to precision, above 0
         jobs: number of processes, 1 or more
-        progress: called with the number of sentences done
+        progress: called with the number of processed sentences
 
     Example:
         >>> from fairseq_ssl.text.m2 import M2Edit, M2Sentence
@@ -181,7 +181,7 @@ class MaxMatch(EditMetric):
         return self._named(f_scores(correct, proposed, gold, self.beta))
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: beta, annotators, and options of the extraction."""
+        """Return the signature's parameters: beta, annotators, and extraction options."""
         return {
             **super().parameters(),
             "unchanged": UNCHANGED,

@@ -1,9 +1,9 @@
-"""The best path through a lattice with too many arcs for `ArcPaths`.
+"""Find the best path through a lattice with too many arcs for `ArcPaths`.
 
-For sentences with little in common, the authors' script takes minutes. This dynamic program keeps
-the best path to each cell for each state: between edits, or inside an edit with a number of kept
-words. Its time is linear in the number of cells. As in the script, the path has the most gold
-edits, then the fewest steps, then the fewest edits. Only ties in all three can be broken
+For sentences with little in common, m2scorer takes minutes. This dynamic program stores the best
+path to each cell for each state: between edits, or inside an edit with a certain number of kept
+words. Its time is linear in the number of cells. As in m2scorer, the path has the most gold edits,
+then the fewest steps, then the fewest edits. Only ties in all three criteria can be broken
 differently.
 """
 
@@ -27,13 +27,13 @@ STEP = 1 << 20
 GOLD = 1 << 42
 FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
-"""Max number of arcs to compute for one gold edit."""
+"""Maximum number of arcs to compute for one gold edit."""
 SHORT = 100
-"""Rows with this many cells or more list only insertions about as long as gold corrections."""
+"""Number of cells from which a row's insertions are limited to the length of gold corrections."""
 
 
 class WidePaths:
-    """Search for the best path of each annotator, without a list of arcs."""
+    """Finds the best path for each annotator, without a list of arcs."""
 
     def __init__(self, lattice: Lattice, unchanged: int) -> None:
         self._lattice = lattice
@@ -41,7 +41,7 @@ class WidePaths:
         self._number = {cell: index for index, cell in enumerate(lattice.cells)}
 
     def best(self, gold: Sequence[GoldEdit]) -> list[ArcEdit]:
-        """Return the edits of the path with the most gold edits."""
+        """Return the edits on the path with the most gold edits."""
         favored: dict[int, set[int]] = {}
         for tail, head in self._gold_arcs(gold):
             favored.setdefault(head, set()).add(tail)
@@ -64,12 +64,12 @@ class WidePaths:
         return self._lattice.is_same(cells[before], cells[after])
 
     def _edit(self, before: int, after: int) -> ArcEdit:
-        """Return the edit between two cells, specified by their indices."""
+        """Return the edit between the cells with two indices."""
         cells = self._lattice.cells
         return edit_between(self._lattice, cells[before], cells[after])
 
     def _parents(self, favored: dict[int, set[int]]) -> list[list[int]]:
-        """Return the predecessor of each state and cell, encoded as cell * states + state."""
+        """Return the predecessor of each state and cell, as cell * number of states + state."""
         lattice, count = self._lattice, self._unchanged + 2
         costs = [[FAR] * len(self._number) for _ in range(count)]
         parents = [[0] * len(self._number) for _ in range(count)]
@@ -122,7 +122,7 @@ class WidePaths:
         return cells[bisect_left(cells, begin) : bisect_left(cells, begin + self._lattice.width)]
 
     def _insertions(self, row: list[Cell], gold: list[GoldEdit]) -> set[Arc]:
-        """Return the insertions of a row that match gold edits, one to one."""
+        """Return the insertions in a row that match gold edits, one to one."""
         longest = max(len(text.split()) for edit in gold for text in edit.alternatives) + 1
         while longest > 2 and longest * len(row) > MAX_SPAN_ARCS:
             longest -= 1
@@ -139,7 +139,10 @@ class WidePaths:
         return match_insertions(here, edits, gold)[0]
 
     def _is_edit(self, begin: int, end: int, gold_edit: GoldEdit) -> bool:
-        """Return True if the gold edit is an arc between two cells with few enough kept words."""
+        """Return True if the arc from `begin` to `end` matches the gold edit.
+
+        The arc must contain at most the allowed number of unchanged words.
+        """
         lattice = self._lattice
         (row, column), (end_row, end_column) = (
             divmod(cell, lattice.width) for cell in (begin, end)

@@ -1,6 +1,6 @@
-"""M2 files: sentences with the edits of annotators.
+"""M2 files: sentences with annotators' edits.
 
-A block is a line ``S`` with the words, lines ``A`` with the edits, and a blank line::
+A block consists of a line ``S`` with the words, lines ``A`` with the edits, and a blank line::
 
     S This are a sentence .
     A 1 2|||R:VERB:SVA|||is|||REQUIRED|||-NONE-|||0
@@ -46,7 +46,7 @@ SPACY_MODEL = "en_core_web_sm"
 NO_CORRECTION = "-NONE-"
 NOOP = "noop"
 NOT_CORRECTED = ("UNK", "Um")
-"""Types of edits that point out an error but have no correction."""
+"""Types of edits that mark an error without a correction."""
 FIELDS = 6
 SEPARATOR = "|||"
 
@@ -59,7 +59,7 @@ class M2Edit:
     end: int
     type: str
     correction: str
-    """The correction as in the file, with ``||`` between alternatives."""
+    """The correction as written in the file, with ``||`` between alternatives."""
 
     @property
     def alternatives(self) -> tuple[str, ...]:
@@ -70,33 +70,34 @@ class M2Edit:
 
 @dataclass(frozen=True)
 class M2Sentence:
-    """A block of an M2 file: the words of a sentence and the edits of each annotator."""
+    """A block in an M2 file: the words of a sentence and the edits of each annotator."""
 
     words: tuple[str, ...]
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
-    """Edits by annotator, at least one annotator. Noop edits are omitted."""
+    """Edits by annotator id, with at least one annotator. Noop edits are omitted."""
     line: int = 0
-    """Number of the first line of the block in the file."""
+    """Line number of the start of the block in the file."""
 
 
 def read_m2(path: str | Path) -> Iterator[M2Sentence]:
-    """Yield the sentences of a file, which is read as gzip if it ends with ``.gz``."""
+    """Yield the sentences of an M2 file, which can be compressed (``.gz`` or ``.zst``)."""
     yield from parse_m2(read_lines(path), str(path))
 
 
 def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
-    """Yield the sentences of an M2 file, given its lines. Raise DataError for a malformed line.
+    """Parse the lines of an M2 file into sentences. Raise DataError for a malformed line.
 
-    `name` is the name of the file in error messages.
+    `name` is the file name in error messages.
     """
     sentence: M2Sentence | None = None
-    known: dict[str, str] = {}  # a file repeats most of its words, which then share memory
+    known: dict[str, str] = {}  # equal words share memory
     for number, raw in enumerate(lines, 1):
         line = raw.removesuffix("\r")
         if line.startswith("A "):
             if not sentence:
                 raise DataError(
-                    f"{name}:{number} is an edit, but there is no line 'S ...' before it."
+                    f"{name}:{number} is an edit without a sentence. Expected a line 'S ...' "
+                    "before it in the same block."
                 )
             _add_edit(sentence, line[2:], f"{name}:{number}")
         elif line == "S" or line.startswith("S "):
@@ -133,7 +134,7 @@ def format_m2(sentence: M2Sentence) -> Iterator[str]:
 
 
 def check_m2(sentence: M2Sentence, place: str) -> None:
-    """Raise DataError if an M2 file cannot contain a correction.
+    """Raise DataError for a correction that cannot be written to an M2 file.
 
     Readers split fields at ``|||`` and alternatives at ``||``, and ``-NONE-`` is the empty
     correction. `place` is the location of the sentence in the error message.
@@ -143,16 +144,16 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
             field = f"{edit.correction}{SEPARATOR}".partition(SEPARATOR)[0]
             if not edit.correction == field == edit.alternatives[0]:
                 raise DataError(
-                    f"{place} has the correction {edit.correction!r}, which an M2 file cannot "
-                    f"contain, since it separates fields by {SEPARATOR} and alternatives by ||, "
-                    f"and {NO_CORRECTION} is the empty correction. Replace it."
+                    f"{place} has the correction {edit.correction!r}, which cannot be written to "
+                    f"an M2 file: {SEPARATOR} separates fields, || separates alternatives, and "
+                    f"{NO_CORRECTION} is the empty correction. Replace these strings in the text."
                 )
 
 
 def operation(kind: str) -> str:
     """Return the operation of a type, such as R for R:NOUN:NUM.
 
-    A type without an operation is returned unchanged.
+    A type without an operation is not changed.
     """
     return kind[0] if kind[1:2] == ":" else kind
 
@@ -163,13 +164,13 @@ def main_type(kind: str) -> str:
 
 
 class EditFilter:
-    """Function that returns True for the types of the edits to keep.
+    """Function that selects edits by type: it returns True for a type whose edits are kept.
 
     A pattern is a full type (R:VERB:SVA), a type without its operation (VERB:SVA) or an operation
-    (R, M, U), where * matches any text: VERB* matches all types of verbs.
+    (R, M, U). In a pattern, * matches any text: VERB* matches all verb types.
 
     Args:
-        types: patterns of the edits to keep; empty: all
+        types: patterns of the types to keep (default: all types)
 
     Example:
         >>> chosen = EditFilter(["VERB*"])
@@ -179,7 +180,7 @@ class EditFilter:
 
     def __init__(self, types: Sequence[str] = ()) -> None:
         if isinstance(types, str):
-            raise TypeError("Expected a list of patterns, not a string.")
+            raise TypeError(f"`types` is the string {types!r}. Expected a list of patterns.")
         self._keep = re.compile("|".join(map(translate, types or ["*"]))).match
         self._known: dict[str, bool] = {}
 
@@ -193,9 +194,9 @@ class EditFilter:
 
 @dataclass
 class EditApplier:
-    """Function that applies the edits of one annotator to sentences, and counts them.
+    """Function that applies an annotator's edits to sentences, and counts them.
 
-    Edits without a correction (UNK, Um) are ignored. The first alternative of each edit is used.
+    Edits without a correction (UNK, Um) are ignored. Each edit's first alternative is used.
     """
 
     name: str
@@ -203,19 +204,19 @@ class EditApplier:
     annotator: int = 0
     chosen: EditFilter = field(default_factory=EditFilter)
     drop_overlaps: bool = False
-    """Drop an edit that overlaps an earlier one, instead of raising a `DataError`."""
+    """Drop an edit that overlaps an earlier edit, instead of raising a `DataError`."""
     sentences: int = 0
     annotated: int = 0
-    """Number of sentences that the annotator has annotated, with or without edits."""
+    """Number of sentences that the annotator annotated, with or without edits."""
     edits: int = 0
-    """Number of edits of the annotator."""
+    """Number of the annotator's edits."""
     applied: int = 0
     """Number of applied edits."""
     overlapping: int = 0
     """Number of dropped edits."""
 
     def __call__(self, sentence: M2Sentence) -> str:
-        """Return the corrected sentence, unchanged if the annotator has not annotated it."""
+        """Return the corrected sentence. It is unchanged if the annotator did not annotate it."""
         edits = sentence.annotators.get(self.annotator)
         self.sentences += 1
         self.annotated += edits is not None
@@ -239,14 +240,13 @@ class EditApplier:
         self.overlapping += 1
         if not self.drop_overlaps:
             raise DataError(
-                f"{self.name}:{sentence.line} has two edits of annotator {self.annotator} at word "
-                f"{edit.start}. Expected edits that do not overlap. Set `drop_overlaps` to apply "
-                "the first one."
+                f"{self.name}:{sentence.line} has overlapping edits of annotator {self.annotator} "
+                f"at word {edit.start}. Set `drop_overlaps` to apply only the first of them."
             )
 
 
 def m2_annotators(path: str | Path) -> list[int]:
-    """Return the ids of all annotators of a file. A block without ``A`` lines has annotator 0."""
+    """Return all annotator ids in a file. A block without ``A`` lines counts for annotator 0."""
     return sorted({number for sentence in read_m2(path) for number in sentence.annotators})
 
 
@@ -258,18 +258,19 @@ def m2_to_text(
     chosen: EditFilter | None = None,
     drop_overlaps: bool = False,
 ) -> dict[Path, EditApplier]:
-    """Write the sentences of an M2 file and their corrections as parallel text.
+    """Write the sentences in an M2 file and their corrections as parallel text.
 
     Args:
-        path: the M2 file
+        path: M2 file
         source: output for the sentences
         target: output for the corrected sentences
-        annotator: id of the annotator; None: all, each into `target` with ``.ID`` appended
+        annotator: id of the annotator; if None, the corrections of each annotator are written to a
+            separate file, named `target` with ``.ID`` appended
         chosen: the edits to apply (default: all)
         drop_overlaps: drop an edit that overlaps an earlier one, instead of raising an error
 
     Returns:
-        the `EditApplier` of each target file, with its counts
+        The `EditApplier` for each target file, with its counts.
     """
     path, source, target = as_path(path), as_path(source), as_path(target)
     targets = {target: annotator or 0}
@@ -292,17 +293,18 @@ def m2_to_text(
             for file, applier in files:
                 file.write(applier(sentence) + "\n")
         if not known:
-            raise DataError(f"{path} has no line that begins with 'S '. Is this an M2 file?")
+            raise DataError(f"{path} contains no line that begins with 'S '. Is this an M2 file?")
         if annotator is not None and annotator not in known:
             ids = sorted(known)
             raise DataError(
-                f"{path} has no annotator {annotator}. Its annotators: {', '.join(map(str, ids))}."
+                f"{path} contains no annotator {annotator}. Choose one of its annotators: "
+                f"{', '.join(map(str, ids))}."
             )
     return appliers
 
 
 def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
-    """Yield the sentences of several M2 files, with the annotators of all files.
+    """Yield the sentences in several M2 files, with the annotators from all files.
 
     Annotators are renumbered from 0, starting with the annotators of the first file. Raise
     DataError if the files have different sentences.
@@ -318,11 +320,14 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
         for path, sentence, numbers in zip(paths, row, ids, strict=True):
             if sentence is None or row[0] is None:
                 ended = paths[row.index(None)]
-                raise DataError(f"{ended} has fewer sentences than the other files.")
+                raise DataError(
+                    f"{ended} contains fewer sentences than the other files. Merged files must "
+                    "have the same sentences."
+                )
             if sentence.words != merged.words:
                 raise DataError(
-                    f"{path}:{sentence.line} has other words than {paths[0]}:{merged.line}. Merged "
-                    "files must have the same sentences."
+                    f"{path}:{sentence.line} and {paths[0]}:{merged.line} have different words. "
+                    "Merged files must have the same sentences."
                 )
             for annotator, edits in sentence.annotators.items():
                 merged.annotators[numbers[annotator]] = edits
@@ -330,7 +335,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
 
 
 def _complete(sentence: M2Sentence) -> M2Sentence:
-    """Add annotator 0 without edits if the block has no line 'A'."""
+    """Add annotator 0 without edits if the block contains no line 'A'."""
     if not sentence.annotators:
         sentence.annotators[0] = []
     return sentence
@@ -343,8 +348,8 @@ def _add_edit(sentence: M2Sentence, line: str, place: str) -> None:
         annotator = int(fields[FIELDS - 1])
     except (ValueError, IndexError):
         raise DataError(
-            f"{place} is not 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT|||ANNOTATOR', "
-            "with numbers for START, END and ANNOTATOR."
+            f"{place} is malformed. Expected 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT"
+            "|||ANNOTATOR', with numbers for START, END and ANNOTATOR."
         ) from None
     edits = sentence.annotators.setdefault(annotator, [])
     if fields[1] == NOOP or start == end == -1:
@@ -352,7 +357,7 @@ def _add_edit(sentence: M2Sentence, line: str, place: str) -> None:
     if not 0 <= start <= end <= len(sentence.words):
         count = len(sentence.words)
         raise DataError(
-            f"{place} has the span {start} {end}, but its sentence has {count} words. Expected "
+            f"{place} has the span {start} {end}, but the sentence has {count} words. Expected "
             f"0 <= START <= END <= {count}, or -1 -1 for noop."
         )
     edits.append(M2Edit(start, end, fields[1], fields[2]))

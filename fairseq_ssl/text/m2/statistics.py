@@ -13,13 +13,13 @@ from fairseq_ssl.text.m2 import M2Sentence, main_type, operation
 
 @dataclass
 class AnnotatorStatistics:
-    """Numbers of sentences and edits of one annotator."""
+    """Numbers of sentences and edits for an annotator."""
 
     sentences: int = 0
     unchanged: int = 0
     """Number of sentences without edits."""
     types: Counter[str] = field(default_factory=Counter)
-    """Number of edits by full type, such as R:NOUN:NUM. Edits without a correction count, too."""
+    """Number of edits by full type, such as R:NOUN:NUM, including edits without a correction."""
 
     @property
     def edits(self) -> int:
@@ -27,7 +27,7 @@ class AnnotatorStatistics:
         return self.types.total()
 
     def by(self, category: Callable[[str], str]) -> Counter[str]:
-        """Return the number of edits for each value of `category(type)`, such as `operation`."""
+        """Return the number of edits by category, where `category` maps a type to its category."""
         counts: Counter[str] = Counter()
         for kind, count in self.types.items():
             counts[category(kind)] += count
@@ -36,7 +36,7 @@ class AnnotatorStatistics:
 
 @dataclass
 class M2Statistics:
-    """Numbers of sentences, tokens and edits of an M2 file.
+    """Numbers of sentences, tokens and edits in an M2 file.
 
     Example:
         >>> from fairseq_ssl.text.m2 import parse_m2
@@ -51,7 +51,7 @@ class M2Statistics:
 
     @classmethod
     def of(cls, sentences: Iterable[M2Sentence], name: str = "The text") -> M2Statistics:
-        """Count the sentences and their edits. `name` is the name of the file in messages."""
+        """Count the sentences and their edits. `name` is the file name in messages."""
         statistics = cls()
         for sentence in sentences:
             statistics.sentences += 1
@@ -62,12 +62,12 @@ class M2Statistics:
                 counts.unchanged += not edits
                 counts.types.update(edit.type for edit in edits)
         if not statistics.sentences:
-            raise DataError(f"{name} has no line that begins with 'S '. Is this an M2 file?")
+            raise DataError(f"{name} contains no line that begins with 'S '. Is this an M2 file?")
         statistics.annotators = dict(sorted(statistics.annotators.items()))
         return statistics
 
     def content(self) -> dict[str, Any]:
-        """Return all numbers as a dict that can be stored as JSON."""
+        """Return all numbers as JSON types."""
         return {
             "sentences": self.sentences,
             "tokens": self.tokens,
@@ -84,7 +84,7 @@ class M2Statistics:
         }
 
     def tables(self) -> Iterator[list[list[str]]]:
-        """Yield three tables of text with headers: totals, annotators, and types by operation."""
+        """Yield three tables as rows of cells: totals, annotators, and types by operation."""
         total = AnnotatorStatistics()
         for counts in self.annotators.values():
             total.types.update(counts.types)

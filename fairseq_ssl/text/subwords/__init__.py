@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece and subword-nmt, and helpers for the training of both."""
+"""Subword models of sentencepiece and subword-nmt, and helpers to train them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_ssl.io.outputs import atomic_path, exclusive
 
 VOCABULARY_SUFFIX = ".vocab"
-"""Suffix of the vocabulary file of a model."""
+"""Suffix of a model's vocabulary file."""
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class TrainedSubwords:
     lines: int
     """Number of training lines."""
     pieces: int
-    """Size of the vocabulary."""
+    """Vocabulary size."""
     notes: tuple[str, ...] = ()
     """Notices for the user."""
 
 
 @contextmanager
 def replace_model(prefix: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
-    """Yield temporary paths of a model and its vocabulary. Rename both at the end.
+    """Yield temporary paths for a model and its vocabulary. Rename both on exit.
 
-    The vocabulary is renamed first, so that it exists whenever the model exists. An older model is
-    deleted before that, so that a killed run does not leave it with the new vocabulary.
+    An older model is deleted first, so that an interrupted run cannot leave it with the new
+    vocabulary. The vocabulary is renamed before the model, so that it exists if the model exists.
     """
     model, vocabulary = Path(f"{prefix}{suffix}"), Path(f"{prefix}{VOCABULARY_SUFFIX}")
     with exclusive(prefix), atomic_path(model) as new, atomic_path(vocabulary) as new_vocabulary:

@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece and subword-nmt: training, segmentation and dictionaries.
+"""sentencepiece and subword-nmt models: training, segmentation and dictionaries.
 
 Tags such as ``<BT>`` are never segmented.
 """
@@ -36,32 +36,32 @@ SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)
 MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 MAX_SHOWN = 5
-"""Max number of symbols in a warning."""
+"""Maximum number of symbols in a warning."""
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SubwordTraining:
-    """Options of the training of a subword model."""
+    """Options for training a subword model."""
 
     size: int = option(
         MISSING,
-        "vocabulary size with tags (sentencepiece) or number of merges (subword-nmt)",
+        "vocabulary size including tags (sentencepiece) or number of BPE merges (subword-nmt)",
         low=1,
     )
-    kind: str = option(SENTENCEPIECE, "kind of subwords", choices=SUBWORD_KINDS)
+    kind: str = option(SENTENCEPIECE, "subword library", choices=SUBWORD_KINDS)
     character_coverage: float | None = option(
         None,
-        "for sentencepiece: share of the characters in the text that the vocabulary covers, 1.0 "
-        "for English and 0.9998 for Japanese in the thesis",
+        "for sentencepiece: fraction of the characters in the text that the vocabulary covers; "
+        "Kiyono (2022) uses 1.0 for English and 0.9998 for Japanese",
         above=0,
         high=1,
         usual="1.0",
-        metavar="SHARE",
+        metavar="FRACTION",
     )
     model_type: str | None = option(
         None,
-        "for sentencepiece: byte-pair encoding, as in the thesis, or unigram language model",
+        "for sentencepiece: model type, byte-pair encoding or unigram language model",
         choices=("bpe", "unigram"),
         usual="bpe",
     )
@@ -76,7 +76,8 @@ class SubwordTraining:
         is_given = self.character_coverage is not None or self.model_type is not None
         if self.kind != SENTENCEPIECE and is_given:
             raise UsageError(
-                f"`character_coverage` and `model_type` need the kind {SENTENCEPIECE}."
+                f"`character_coverage` and `model_type` need {SENTENCEPIECE}. Remove them, or set "
+                f"`kind` to {SENTENCEPIECE}."
             )
 
 
@@ -91,12 +92,12 @@ def train_subwords(
     """Train a subword model. Write it with its vocabulary and signature.
 
     Args:
-        lines: training text, tokenized for subword-nmt.
+        lines: training text. It must be tokenized for subword-nmt.
         prefix: prefix of the outputs PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt),
             and PREFIX.vocab.
         config: options.
         source: names of the training files, for the signature.
-        overwrite: whether to replace an existing model.
+        overwrite: replace an existing model.
     """
     package = subword_nmt_model if config.kind == SUBWORD_NMT else sentencepiece_model
     options: dict[str, Any] = {"tags": list(dict.fromkeys(config.tags))}
@@ -115,13 +116,13 @@ def train_subwords(
 def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter:
     """Return a function that segments a line into subwords. Tags are not segmented.
 
-    Tags at the beginning of a line are removed before the segmentation and prepended to the
-    result, ``<BT> ▁A``. sentencepiece would insert an additional subword, ``▁ <BT> ▁A``, which tags
-    within a line keep.
+    Tags at the beginning of a line are removed before segmentation and prepended to the result:
+    ``<BT> ▁A``. This avoids the separate ▁ that sentencepiece inserts before a tag within a line:
+    ``▁ <BT> ▁A``.
 
     Args:
         model: file or prefix of the model.
-        tags: tags in addition to the tags with which the model was trained.
+        tags: additional tags, with which the model was not trained.
     """
     path, all_tags = _find_model(model, tags)
     segment = _load_model(path, all_tags).cut
@@ -142,17 +143,17 @@ def encode_subwords_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Segment a text into subwords. Return None if this run does not complete it.
+    """Segment a text into subwords. Return None if this run does not complete the output.
 
-    The output does not depend on the executor, on parts and on shards. Interrupted runs resume.
+    The output does not depend on the executor, parts or shards. Interrupted runs resume.
 
     Args:
-        source: text in the form of the training text of the model; None for stdin
+        source: text, tokenized like the training text of the model; None for stdin
         output: a file, a folder of parts, or a binary stream
         model: file or prefix of the model
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: runs the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of lines done
+        progress: called with the number of processed lines
     """
     file = model_file(model)
     parameters = {"model_digest": content_digest(file)}
@@ -169,18 +170,18 @@ def encode_subwords_file(
 
 
 def subword_segmenter(model: str | Path | None) -> LineRewriter:
-    """Return `subword_encoder(model)`, which is cached, or the identity if `model` is None."""
+    """Return the cached `subword_encoder(model)`, or the identity function if `model` is None."""
     return str if model is None else _cached_encoder(model, *file_fingerprint(model_file(model)))
 
 
 @lru_cache(maxsize=4)
 def _cached_encoder(model: str | Path, size: int, written: int) -> LineRewriter:
-    """Return the encoder. The size and the time of its file are part of the cache key."""
+    """Return the encoder. The size and modification time of its file are in the cache key."""
     return subword_encoder(model)
 
 
 def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines of a fairseq dictionary of all subwords and tags, for ``--srcdict``."""
+    """Yield the lines of a fairseq dictionary that contains all subwords and tags."""
     path, all_tags = _find_model(model, tags)
     missing = dict.fromkeys(all_tags)
     for subword, count in _load_model(path, all_tags).pieces():
@@ -199,15 +200,15 @@ def _load_model(path: Path, tags: Sequence[str]) -> SentencepieceModel | Subword
     symbols = [] if signature.is_file() else set(model.user_symbols()).difference(tags)
     if symbols:
         logger.warning(
-            "%s does not exist, so tags at the beginning of a line get a separate %s. Copy it with "
-            "%s. Symbols that can be tags: %s",
+            "%s does not exist, so tags at the beginning of a line get a separate %s. Copy this "
+            "file together with %s. Symbols that can be tags: %s",
             *(signature, MARKER, path, " ".join(sorted(symbols)[:MAX_SHOWN])),
         )
     return model
 
 
 def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
-    """Return the file of a model and all its tags, starting with the tags of its training."""
+    """Return the file of a model and all tags: those of its training, then `tags`."""
     _check_tags(tags)
     path = model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))
@@ -219,7 +220,7 @@ def _check_tags(tags: Sequence[str]) -> None:
 
 
 def model_file(model: str | Path) -> Path:
-    """Return the file of a model, given as file or prefix."""
+    """Return the file of a model. `model` is this file or its prefix."""
     model = Path(model)
     if model.is_file():
         return model
@@ -228,15 +229,15 @@ def model_file(model: str | Path) -> Path:
         raise UsageError(f"Both {paths[0]} and {paths[1]} exist. Pass one of them.")
     if not paths:
         raise DataError(
-            f"{model} is not a file, nor is "
-            f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} in its folder. Train "
-            "a model with `fairseq-ssl subwords train`."
+            f"There is no subword model {model}: neither this file nor "
+            f"{' or '.join(model.name + suffix for suffix in MODEL_SUFFIXES)} exists. Train a "
+            "model with `fairseq-ssl subwords train`."
         )
     return paths[0]
 
 
 def _trained_tags(path: Path) -> list[str]:
-    """Return the tags in the signature of a model, or an empty list if there is no signature."""
+    """Return the tags in a model's signature, or [] if there is no signature."""
     signature = signature_path(path)
     if not signature.is_file():
         return []
@@ -244,5 +245,5 @@ def _trained_tags(path: Path) -> list[str]:
         return [str(tag) for tag in read_json(signature).get("tags", [])]
     except (DataError, AttributeError, TypeError):
         raise DataError(
-            f"{signature} is not a signature of `fairseq-ssl subwords train`. Remove it."
+            f"{signature} is not a signature written by fairseq-ssl subwords train. Remove it."
         ) from None

@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece."""
+"""sentencepiece models."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fairseq_ssl.text.tokenization import MARKER
 
 SUFFIX = ".model"
 MAX_LINE_BYTES_TRAINED = 4192
-"""Maximum number of bytes of a training line. sentencepiece skips longer lines silently."""
+"""Maximum number of bytes in a training line. sentencepiece silently skips longer lines."""
 
 
 class SentencepieceModel:
-    """Subword model that was trained by sentencepiece.
+    """Subword model trained with sentencepiece.
 
     Args:
-        path: file of the model
-        tags: words that are not segmented, in addition to the user-defined symbols of the model
+        path: model file
+        tags: words that are not segmented, in addition to the model's user-defined symbols
     """
 
     def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
@@ -35,7 +35,7 @@ class SentencepieceModel:
             self._pieces = list(map(self._processor.id_to_piece, ids))
         except (RuntimeError, UnicodeDecodeError):
             raise DataError(
-                f"{path} is not a sentencepiece model. Train it again, or copy it again."
+                f"{path} is not a sentencepiece model. Train or copy the model again."
             ) from None
         self._tags = [tag for tag in tags if tag not in self._encode(tag)]
         self._separate = re.compile(rf"(?<!\S)({'|'.join(map(re.escape, self._tags))})(?!\S)")
@@ -50,7 +50,7 @@ class SentencepieceModel:
         return subwords
 
     def user_symbols(self) -> list[str]:
-        """Return the user-defined symbols. Their score is 0, and that of the first merge is -0."""
+        """Return the user-defined symbols, whose score is 0. The first merge has a score of -0."""
         processor = self._processor
         kinds = processor.is_unknown, processor.is_control, processor.is_unused, processor.is_byte
         return [
@@ -63,7 +63,7 @@ class SentencepieceModel:
         return list(self._processor.encode(text, out_type=str))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield the subwords of the vocabulary. Each count is 1, since the model has none."""
+        """Yield the subwords of the vocabulary with a count of 1. The model stores no counts."""
         for piece in self._pieces:
             yield piece, 1
 
@@ -84,7 +84,7 @@ def train(
         prefix: prefix of the outputs.
         size: vocabulary size, including tags.
         tags: symbols that are never segmented.
-        coverage: share of characters covered by the vocabulary.
+        coverage: fraction of the characters in the text that the vocabulary covers.
         model_type: ``bpe`` or ``unigram``.
         size_name: name of the parameter `size` in error messages.
     """
@@ -107,9 +107,9 @@ def train(
 
 
 class _TrainingText:
-    """Iterable over training lines that counts long lines and stores exceptions.
+    """Iterable over training lines that counts long lines and stores an exception of `lines`.
 
-    Without it, the exceptions of `lines` would be hidden by an error of sentencepiece.
+    sentencepiece replaces such an exception with its own RuntimeError.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:
@@ -141,23 +141,27 @@ def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubw
 
 
 def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> DataError:
-    """Convert an exception of sentencepiece. `size` is text such as ``"`size` is 8000"``."""
+    """Convert an error of sentencepiece to a DataError that begins with `size`.
+
+    `size` is text such as ``"`size` is 8000"``.
+    """
     if text.read == text.long:
         return DataError("There is no text to train on. All lines are empty or too long.")
     maximum = re.search(r"too high.*<= (\d+)", str(error))
     if maximum:
         return DataError(
-            f"{size}, more than the distinct subwords of the text. Expected at most {maximum[1]}."
+            f"{size}, more than the number of distinct subwords in the text. Expected at most "
+            f"{maximum[1]}."
         )
     minimum = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
     if minimum:
         return DataError(
-            f"{size}, fewer than the distinct characters of the text. Expected {minimum[1]} or "
-            "more."
+            f"{size}, less than the number of distinct characters in the text. Expected "
+            f"{minimum[1]} or more."
         )
     if "insert_id(" in str(error):
         return DataError(
-            f"{size}, too few for <unk>, <s> and </s>, which are included. Expected more."
+            f"{size}, too small for <unk>, <s> and </s>, which are included. Set a larger size."
         )
     return DataError(f"sentencepiece cannot train a model: {' '.join(str(error).split())}")
 

@@ -1,4 +1,4 @@
-"""Subword models of subword-nmt."""
+"""subword-nmt models."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from fairseq_ssl.text.vocabulary import count_lines, read_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
-"""Suffix of a symbol at the end of a word in merges, and of a subword elsewhere in text."""
+"""Suffix of word-final symbols in a merge file, and of non-final subwords in text."""
 VERSIONS = ((0, 1), (0, 2))
 """Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
-"""Maximum number of words in the cache. The cache of subword-nmt is unlimited."""
+"""Maximum number of words in the cache. subword-nmt's own cache is unlimited."""
 
 
 class SubwordNmtModel:
-    """Subword model that applies the BPE merges of subword-nmt."""
+    """Subword model that applies BPE merges with subword-nmt."""
 
     def __init__(self, path: Path, tags: Sequence[str] = ()) -> None:
         self.path = path
@@ -35,7 +35,7 @@ class SubwordNmtModel:
         self._tags, self._tagged = tags, _load_bpe(codes, str(path), tags) if tags else self._plain
 
     def cut(self, text: str) -> list[str]:
-        """Segment a text into subwords. Words are separated by spaces or CR, as in training."""
+        """Segment a text into subwords. Words end at spaces or carriage returns, as in training."""
         # The search for tags in each word takes four times as long, so only lines with tags use it.
         bpe = self._tagged if any(tag in text for tag in self._tags) else self._plain
         if len(bpe.cache) > CACHE_SIZE:
@@ -47,9 +47,8 @@ class SubwordNmtModel:
         vocabulary = Path(f"{str(self.path).removesuffix(SUFFIX)}{VOCABULARY_SUFFIX}")
         if not vocabulary.is_file():
             raise DataError(
-                f"{vocabulary} does not exist. The list of subwords cannot be built from "
-                f"{self.path} alone. Encode the text, and count its subwords with "
-                "fairseq-preprocess."
+                f"{vocabulary} does not exist, and {self.path} contains no list of subwords. "
+                "Encode the text, and count its subwords with fairseq-preprocess."
             )
         yield from read_counts(vocabulary).items()
 
@@ -63,7 +62,7 @@ def train(
         lines: tokenized training text.
         prefix: prefix of the outputs.
         size: maximum number of merges.
-        tags: words that are ignored in training.
+        tags: words that are ignored during training.
     """
     words: Counter[str] = Counter()
     line_count = 0
@@ -73,11 +72,16 @@ def train(
     for word in ("", *tags):
         del words[word]
     if not any(len(word) > 1 for word in words):
-        raise DataError("There is no text to train on. No word has two or more letters.")
+        raise DataError(
+            "There is no text to train on. Expected a word with two or more characters."
+        )
     codes = _learn_merges(words, size)
     merges = len(codes) - 1
     if not merges:
-        raise DataError("There is too little text to train on. No pair of letters is repeated.")
+        raise DataError(
+            "There is too little text to train on: no pair of characters is repeated. Expected "
+            "more text."
+        )
     path = Path(f"{prefix}{SUFFIX}")
     subwords = _count_subwords(words, codes, str(path))
     with replace_model(prefix, SUFFIX) as (temporary, vocabulary):
@@ -90,7 +94,7 @@ def train(
 
 
 def _learn_merges(words: Counter[str], size: int) -> list[str]:
-    """Learn up to `size` merges. Return the lines of a merge file, with the version first."""
+    """Learn up to `size` merges. Return the lines of a merge file. The version comes first."""
     learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
@@ -101,9 +105,9 @@ def _learn_merges(words: Counter[str], size: int) -> list[str]:
 
 
 def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter[str]:
-    """Count the subwords of all words.
+    """Count the subwords in all words.
 
-    Subwords that do not occur in the text, but could occur in other words, have a count of 0.
+    Subwords that do not occur in the text, but could occur in other words, get a count of 0.
     """
     bpe = _load_bpe(codes, name, ())
     subwords: Counter[str] = Counter()
@@ -119,7 +123,7 @@ def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter
 
 
 def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
-    """Return a BPE object of subword-nmt for the lines of a merge file.
+    """Return subword-nmt's BPE object for the lines of a merge file.
 
     Raise DataError if a line is malformed.
     """
@@ -129,12 +133,12 @@ def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
     for number, line in enumerate(merges, 1 + has_version):
         if len(line.split(" ")) != 2 or line.startswith("#version:"):
             raise DataError(
-                f"{name}:{number} is {line[:80]!r}; expected two symbols separated by a space. Is "
-                "this a merge file of subword-nmt?"
+                f"{name}:{number} is {line[:80]!r}. Expected two symbols separated by a space. Is "
+                "this a subword-nmt merge file?"
             )
     # subword-nmt reads glossaries as regular expressions.
     glossaries = [re.escape(tag) for tag in tags]
     bpe = package.BPE(io.StringIO("\n".join(codes)), glossaries=glossaries)
     if bpe.version not in VERSIONS:
-        raise DataError(f"{name}:1 is {codes[0][:80]!r}; expected version 0.1 or 0.2.")
+        raise DataError(f"{name}:1 is {codes[0][:80]!r}. Expected version 0.1 or 0.2.")
     return bpe

@@ -99,7 +99,7 @@ def test_copies_of_tied_weights_in_one_checkpoint_are_averaged(save: Save) -> No
 @pytest.mark.parametrize(
     ("other", "arch", "culprit"),
     [
-        ({"w": torch.zeros(2)}, "b", "'b' against 'a'"),
+        ({"w": torch.zeros(2)}, "b", "the architectures are 'b' and 'a'"),
         ({"v": torch.zeros(2)}, "a", "the weight 'v'"),
         ({"w": torch.zeros(3)}, "a", "'w'"),
     ],
@@ -138,7 +138,7 @@ def test_moving_average_replaces_the_weights(save: Save) -> None:
     state = average([path], moving=True)
     assert state["model"]["w"].tolist() == [3.0]
     assert "ema" not in state["extra_state"]
-    with pytest.raises(DataError, match="contains no moving average"):
+    with pytest.raises(DataError, match="contains no moving averages"):
         average([save("plain.pt", {"w": torch.tensor([1.0])})], moving=True)
 
 

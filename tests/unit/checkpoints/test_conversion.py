@@ -127,7 +127,7 @@ def test_one_direction_has_declared_options_only() -> None:
     with pytest.raises(UsageError, match="de-en or en-de"):
         one_direction(original, None, None)
     original["cfg"]["model"].bytenet_dilations = CODE
-    with pytest.raises(DataError, match=r"model\.bytenet_dilations of the checkpoint"):
+    with pytest.raises(DataError, match=r"checkpoint's option model\.bytenet_dilations"):
         one_direction(original, "de", "en")
 
 

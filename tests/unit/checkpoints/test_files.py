@@ -118,7 +118,7 @@ def test_the_first_weight_that_is_not_finite_is_named(value: float, dtype: torch
     weights = {"a": largest, "b": torch.ones(3, dtype=torch.int64), "c": largest.clone()}
     check_finite({**weights, "embed_positions._float_tensor": torch.tensor([value])}, "m.pt")
     weights["c"][7] = value
-    with pytest.raises(DataError, match=r"m\.pt .* weight c contains NaN or infinite"):
+    with pytest.raises(DataError, match=r"m\.pt .* weight c contains NaN or infinite values"):
         check_finite({**weights, "d": weights["c"]}, "m.pt")
 
 

@@ -241,8 +241,11 @@ def labels(**changed: Any) -> Change:
 
 PROBLEMS: dict[str, tuple[Change, str]] = {
     "no config": (lambda folder: (folder / "config.json").unlink(), "config.json"),
-    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "has no tokenizer.json"),
-    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "has no model"),
+    "no tokenizer": (
+        lambda folder: (folder / "tokenizer.json").unlink(),
+        "contains no tokenizer.json",
+    ),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "contains no model"),
     "damaged tokenizer": (
         lambda folder: (folder / "tokenizer.json").write_text("{}"),
         "tokenizer of .* cannot be read",
@@ -259,10 +262,10 @@ PROBLEMS: dict[str, tuple[Change, str]] = {
     "label twice": (labels(**{"<OOV>": 2, "@@UNKNOWN@@": 3}), "each of them once"),
     "no $KEEP": (change_config(label2id={"$DELETE": 0, "$APPEND_a": 1}), "Expected .KEEP"),
     "length": (change_config(max_length="80"), "max_length '80'"),
-    "fewer labels than rows": (labels(), r"2 labels .*is of shape \(21,"),
+    "fewer labels than rows": (labels(), r"2 labels .*are \(21,"),
     "other layers": (other_encoder("bert", num_hidden_layers=1), "only one of them has the weight"),
     "more layers": (other_encoder("bert", num_hidden_layers=3), "only one of them has the weight"),
-    "other dimension": (other_encoder("bert", hidden_size=4), "against"),
+    "other dimension": (other_encoder("bert", hidden_size=4), "the shapes of the weight"),
     "other vocabulary": (other_encoder("bert", vocab_size=3), "word_embeddings.weight"),
     "other kind": (other_encoder("deberta"), "deberta: only one"),
     "no token types": (other_encoder("bert", type_vocab_size=0), "type_vocab_size is 0"),

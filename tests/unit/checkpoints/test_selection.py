@@ -90,5 +90,5 @@ def test_scores_that_are_not_numbers_are_not_used(tmp_path: Path) -> None:
         checkpoint(tmp_path, f"checkpoint{epoch}.pt", epoch, value, higher=False)
     names = [path.name for path in CheckpointSelection(best=2).paths([tmp_path])]
     assert names == ["checkpoint3.pt", "checkpoint1.pt"]
-    with pytest.raises(DataError, match="has 2 checkpoints"):
+    with pytest.raises(DataError, match="contains 2 checkpoints"):
         CheckpointSelection(best=3).paths([tmp_path])

@@ -132,16 +132,16 @@ def test_masks_of_batches_mark_the_rows_that_filter_pairs_keeps(size: int) -> No
 def test_masks_of_duplicates_and_of_unequal_columns_are_rejected() -> None:
     with pytest.raises(UsageError, match="compares all rows of a corpus"):
         RowFilter("clean,duplicates")
-    with pytest.raises(UsageError, match=r"1 columns\. Expected 2"):
+    with pytest.raises(UsageError, match=r"columns is 1\. Expected 2"):
         RowFilter("identical")(["a"])
-    with pytest.raises(UsageError, match="different lengths"):
+    with pytest.raises(UsageError, match="the lengths 1, 0"):
         RowFilter("identical")(["a"], [])
 
 
 def test_monolingual_and_empty_input() -> None:
     assert list(filter_pairs(["b", "a b", "b", "", "c"], "clean:max=1,duplicates")) == ["b", "c"]
     assert list(filter_pairs([], "clean,identical,duplicates:by=target")) == []
-    with pytest.raises(UsageError, match="two sides"):
+    with pytest.raises(UsageError, match="only one side"):
         filter_pairs(["a"], "identical")
 
 

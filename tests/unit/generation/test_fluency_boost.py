@@ -161,5 +161,5 @@ def test_tags_do_not_change_the_fluency_of_sources() -> None:
 def test_another_vocabulary_is_rejected() -> None:
     fluency, own = Fluency(MODEL, LM), dictionary(WORDS)
     other = dictionary(tuple(f"w{n}" for n in range(20)))
-    with pytest.raises(ConfigurationError, match="knows only 4 of the 24 symbols"):
+    with pytest.raises(ConfigurationError, match="contains only 4 of the 24 symbols"):
         FluencyBoost(SimpleNamespace(), fluency, own, other, 1)

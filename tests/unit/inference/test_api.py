@@ -129,7 +129,9 @@ def test_wrong_models_are_rejected(folder: Path, capfd: pytest.CaptureFixture[st
         ),
         "`fluency_boost_lm`": lambda: load_model(DecodingConfig((model,), data, **boost)),
         "is a folder": lambda: inference.Corrector.from_pretrained(folder, tokenizer="none"),
-        "its data folder": lambda: inference.Corrector.from_pretrained(model, tokenizer="none"),
+        "without a data folder": lambda: inference.Corrector.from_pretrained(
+            model, tokenizer="none"
+        ),
     }
     for culprit, call in calls.items():
         with pytest.raises((DataError, UsageError), match=culprit):

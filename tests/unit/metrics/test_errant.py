@@ -87,7 +87,7 @@ def test_pipelines_that_call_functions_or_leave_the_folder_are_rejected(
     monkeypatch.chdir(tmp_path)
     path = small_pipeline(tmp_path)
     (path / "config.cfg").write_text(config.replace("'", '"'))
-    with pytest.raises(DataError, match=r"small_pipeline was rejected: its config.cfg has '"):
+    with pytest.raises(DataError, match=r"small_pipeline was rejected: its config.cfg contains '"):
         Annotator(str(path))
     assert not (tmp_path / "CANARY").exists()
 

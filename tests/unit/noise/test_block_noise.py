@@ -89,7 +89,7 @@ def test_the_first_bad_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = b"first line\nfour words of this\n"
     good = noise(block_of(2, lines))
     assert len(good.outputs[0].splitlines()) == 2
-    with pytest.raises(DataError, match=r"stdin:2 has 5 tokens\. The maximum is 4"):
+    with pytest.raises(DataError, match=r"stdin:2 contains 5 tokens\. The maximum is 4"):
         noise(block_of(0, b"any\na b c d e\n\n"))
 
 

@@ -74,7 +74,7 @@ def test_wrong_requests_name_the_culprit() -> None:
         "extra": lambda: rerank.analyze(nbest, references, {"good": 1, "extra": 2}),
         "folds": lambda: rerank.TuningConfig(folds=1),
         "features": lambda: rerank.TuningConfig(features=()),
-        "no references": lambda: rerank.tune(nbest, []),
+        "`references` is empty": lambda: rerank.tune(nbest, []),
         "reference 0": lambda: rerank.tune(nbest, [REFERENCE[:1]]),
         "step": lambda: rerank.WeightSearch("grid", step=0.3),
         "no n-best lists": lambda: rerank.merge({}),

@@ -86,7 +86,7 @@ def test_apply_the_edits_of_an_annotator() -> None:
 
 def test_overlapping_edits_are_rejected() -> None:
     edits = [M2Edit(0, 2, "R", "x"), M2Edit(1, 2, "R", "y")]
-    with pytest.raises(DataError, match=r"gold\.m2:3 has two edits of annotator 0 at word 1"):
+    with pytest.raises(DataError, match=r"gold\.m2:3 has overlapping edits of annotator 0"):
         EditApplier("gold.m2")(M2Sentence(("a", "b"), {0: edits}, 3))
 
 
@@ -110,7 +110,7 @@ def test_ids_of_annotators(tmp_path: Path) -> None:
         path.write_text("S a" + text)
         assert m2_annotators(path) == [0, 7][: 1 + bool(text)]
     path.write_text("S a\nA 0 1|||R|||b|||REQUIRED|||-NONE-|||one\n")
-    with pytest.raises(DataError, match=r"gold\.m2:2 is not"):
+    with pytest.raises(DataError, match=r"gold\.m2:2 is malformed"):
         m2_annotators(path)
 
 

@@ -188,5 +188,5 @@ def test_tokens_of_special_lines() -> None:
 def test_languages_without_a_tokenizer() -> None:
     with pytest.raises(UsageError, match="xx-none"):
         LineSegmenter.of("spacy", "xx-none")
-    with pytest.raises(UsageError, match="tokenizer english needs en"):
+    with pytest.raises(UsageError, match="tokenizer english supports only en"):
         LineSegmenter.of("english", "de")
