@@ -75,7 +75,7 @@ class Block:
     starts: tuple[int, ...]
     """Offset of the first line in each file, in bytes."""
     data: tuple[bytes, ...]
-    """Bytes of the lines of each side."""
+    """Lines of each side, as bytes."""
     first: int = 0
     """Number of lines of the span that precede the block."""
     fraction: float = 0.0
@@ -83,7 +83,7 @@ class Block:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """Offset of the end of the block in each file, in bytes."""
+        """End offset of the block in each file, in bytes."""
         return tuple(start + len(data) for start, data in zip(self.starts, self.data, strict=True))
 
     @property

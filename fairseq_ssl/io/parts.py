@@ -89,7 +89,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """The outputs of a block of a text, and its counts."""
+    """Outputs and counts of a block."""
 
     outputs: tuple[bytes, ...]
     """Uncompressed bytes to append to each output."""

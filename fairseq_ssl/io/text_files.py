@@ -144,8 +144,8 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
         name: name of the file in messages
 
     Returns:
-        The file if it is seekable and needs no conversion. Otherwise a reader of the converted
-        text, which seeks forward only. Its positions refer to the converted text.
+        The file itself if it is seekable and needs no conversion, or a reader of the converted
+        text. The reader seeks forward only, and its positions refer to the converted text.
     """
     start = file.tell() if file.seekable() else None
     head = read_line(file, name)
@@ -351,7 +351,7 @@ def open_text(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """Return the files of a text in order, at least one.
+    """Return the files of a text in order. Raise DataError if there are none.
 
     A text is one of
 
@@ -441,7 +441,7 @@ def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes
 
 
 def require_file(path: str | Path, expected: str) -> None:
-    """Raise DataError unless a path is a regular file. `expected` says what it should be."""
+    """Raise DataError unless a path is a regular file. `expected` describes the file."""
     path = as_path(path)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "is a device or a pipe"

@@ -155,7 +155,7 @@ class TextJob(ABC):
         self.tally = Tally()
         """Counts and examples of all blocks, including those of interrupted runs."""
         self.seconds = 0.0
-        """Duration of the job in seconds, including interrupted runs."""
+        """Duration of the job in seconds. For files, it includes interrupted runs."""
         self.in_order: Callable[[BlockResult], BlockResult] | None = None
         """Function that the calling process applies to the result of each block in order.
 
@@ -397,7 +397,7 @@ def rewrite_file(
     Args:
         source: text; None for stdin
         output: a file, a folder of parts, or a binary stream
-        build: returns the function that rewrites a line; it reads its files again in each process
+        build: returns the function that rewrites a line, which reads its files in each process
         signature: parameters of the function, with digests of its files
         reads: files that the function reads, which the output must not replace
         executor: `Executor` for the blocks or parts (default: this process)
