@@ -124,17 +124,17 @@ class Coverage:
     def lines(self) -> list[str]:
         """Return the counts and scores as the lines of a text table."""
         kinds = ", ".join(f"{kind} {self.kept[kind]}" for kind in EDIT_KINDS if self.kept[kind])
-        lost = ", ".join(f"{kind} {count}" for kind, count in sorted(self.lost.items()))
+        lost = "; ".join(f"{kind}: {count}" for kind, count in sorted(self.lost.items()))
         compared = self.pairs - self.incomparable
         skipped = f", {self.incomparable} too long and too different" if self.incomparable else ""
         return [
             f"pairs           {self.pairs}{skipped}",
             f"unchanged       {_percent(self.unchanged, self.pairs)} of the pairs",
-            f"exact           {_percent(self.exact, self.pairs)} of the pairs, unchanged or not",
-            f"tokens          {_percent(self.tokens - self.lost.total(), self.tokens)} with the "
-            f"correct label, of {self.tokens} tokens and sentence starts in {compared} pairs",
-            f"edits           {_percent(self.kept.total(), self.edits)} have a label, of "
-            f"{self.edits}",
+            f"exact           {_percent(self.exact, self.pairs)} of the pairs can be corrected exactly",
+            f"tokens          {_percent(self.tokens - self.lost.total(), self.tokens)} of "
+            f"{self.tokens} tokens and sentence starts in {compared} pairs have the correct label",
+            f"edits           {_percent(self.kept.total(), self.edits)} of {self.edits} edits have "
+            "a label",
             f"with label      {kinds or 'none'}",
             f"without label   {lost or 'none'}",
             f"ceiling         F0.5 {100 * self.f05:.2f}, token accuracy "

@@ -79,7 +79,7 @@ def test_labels_round_trip(corpus: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert edits("label", "source", "target", "--dictionary", "edits", "-o", "labels") == 0
     assert Path("labels").read_text() == LABELS
     told = capsys.readouterr().err
-    assert "\nedits           100.00% have a label, of 7\n" in told
+    assert "\nedits           100.00% of 7 edits have a label\n" in told
     assert "\ndropped         0 pairs\n" in told
     assert applied(LABELS.splitlines()) == [" ".join(line.split()) for line in TARGET]
     assert {path.name for path in corpus.iterdir()} == {
