@@ -294,14 +294,14 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
     Args:
         path: text file
         shard: index of the shard to read, from 1, and number of shards. Compressed files and files
-            with Windows line ends cannot be split into shards.
+            with Windows line endings cannot be split into shards.
     """
     span = Span((as_path(path),))
     if shard != (1, 1):
         if not is_splittable(as_path(path)):
             raise UsageError(
                 f"{path} cannot be split into shards. Expected an uncompressed UTF-8 file with "
-                "Unix line ends."
+                "Unix line endings."
             )
         parts = split_files(span, 1)
         first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))

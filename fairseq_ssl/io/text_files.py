@@ -1,7 +1,7 @@
 """Functions that read and write plain or compressed texts and parse untrusted JSON.
 
 A text is a file, a glob, or a folder of parts, on this machine or in a store; see `text_files`.
-Byte-order marks and Windows line ends are removed from all text.
+Byte-order marks and Windows line endings are removed from all text.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _several(paths: Iterable[Item]) -> Iterable[Item]:
 
 
 def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
-    """Remove a byte-order mark and Windows line ends while reading. Reject UTF-16 and UTF-32.
+    """Remove a byte-order mark and Windows line endings while reading. Reject UTF-16 and UTF-32.
 
     Args:
         file: binary file at its beginning
@@ -156,7 +156,7 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
                 f"it: iconv -f {encoding} -t UTF-8 FILE > NEW"
             )
     has_mark, is_windows = head.startswith(codecs.BOM_UTF8), head.endswith(b"\r\n")
-    removed = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line ends (CRLF)"] * is_windows
+    removed = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line endings (CRLF)"] * is_windows
     if removed:
         log.warning("%s: removed %s", name, " and ".join(removed))
     elif start is not None:
@@ -167,7 +167,7 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
 
 
 def _converted_chunks(file: Any, data: bytes, is_windows: bool) -> ByteChunks:
-    """Yield the first line, `data`, and the rest of a file, with Unix line ends if `is_windows`."""
+    """Yield the first line, `data`, and the rest of a file. Convert CRLF to LF if `is_windows`."""
     while data:
         if is_windows and data.endswith(b"\r"):  # the next byte can be LF
             data += file.readline(MAX_LINE_BYTES)
