@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[str, type[Any], str]] = {
         "score_by_length",
     ),
     "swapped-bleu": (
-        "BLEU of the first of joined sentences, in place and moved to the end",
+        "BLEU of the first of several joined sentences, in place and moved to the end",
         analysis.SwappedBleuConfig,
         "score_swapped",
     ),
@@ -77,7 +77,7 @@ def _add_data(parser: argparse.ArgumentParser, config: type[Any]) -> None:
     )
     add_options(parser, config, ["subset"])
     options.add_output(
-        parser, "prefix of the results (PREFIX.json) and the figure (PREFIX.FORMAT)", "PREFIX"
+        parser, "prefix of the result file (PREFIX.json) and the figure (PREFIX.FORMAT)", "PREFIX"
     )
     parser.add_argument(
         "--format",

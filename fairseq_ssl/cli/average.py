@@ -22,13 +22,13 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``average`` to the parser."""
-    what = "checkpoints, or the folder of a run with --last or --best"
+    what = "checkpoints, or the folder of a training run with --last or --best"
     options.add_path(parser, "inputs", what, "CHECKPOINT", nargs="+")
     options.add_output(parser, "averaged checkpoint")
     parser.add_argument(
         "--ema",
         action="store_true",
-        help="average the moving averages that --store-ema stores in checkpoints, instead of the "
+        help="average the exponential moving averages stored with --store-ema, instead of the "
         "weights",
     )
     group = parser.add_argument_group("checkpoints of a folder")

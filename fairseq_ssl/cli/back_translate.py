@@ -1,4 +1,4 @@
-"""``fairseq-ssl back-translate``: translate monolingual text to synthetic pairs, in parallel."""
+"""``fairseq-ssl back-translate``: create synthetic pairs from monolingual text, in parallel."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_engine,
         choices=tuple(DECODERS),
         default="fairseq",
-        help="engine; fairseq supports all architectures and searches; ctranslate2 supports only "
-        "beam search and sampling, but is faster (default: %(default)s)",
+        help="translation engine; fairseq supports all architectures and search methods; "
+        "ctranslate2 is faster, but supports only beam search and sampling (default: %(default)s)",
     )
     options.add_device(work)
     options.add_overwrite(parser)

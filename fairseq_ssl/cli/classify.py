@@ -51,7 +51,7 @@ def add_predict(subcommands: Subcommands) -> None:
     """Add the subcommands ``label`` and ``predict`` and their arguments."""
     label = subcommands.add(
         "label",
-        "write the class probabilities of an expert for a split, for --imitator-teacher",
+        "write an expert's class probabilities for a split, as input of --imitator-teacher",
         _label,
     )
     _add_model(label)

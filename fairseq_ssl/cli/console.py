@@ -25,7 +25,7 @@ class StandardOutput(io.FileIO):
     failure: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write bytes and return their number. Store and raise an error."""
+        """Write bytes and return their number. An error is stored and raised."""
         try:
             return super().write(data)
         except OSError as error:
@@ -109,7 +109,7 @@ def progress(
 ) -> Progress:
     """Return a function that reports completed units of work on stderr.
 
-    It draws a bar on a terminal. Otherwise it prints a line every `SECONDS_BETWEEN_LINES` seconds.
+    It draws a bar on a terminal. In a log, it prints a line every `SECONDS_BETWEEN_LINES` seconds.
     """
     if sys.stderr.isatty():
         from tqdm import tqdm  # takes as long to import as the rest of this module
@@ -171,5 +171,5 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def print_lines(*lines: object) -> None:
-    """Print each argument as a line on stderr, with the control characters of names escaped."""
+    """Print each argument as a line on stderr, with control characters escaped."""
     print(*map(one_line, map(str, lines)), sep="\n", file=sys.stderr)

@@ -78,12 +78,14 @@ def tagger_device(args: argparse.Namespace) -> Any:
     if not is_onnx_folder(args.models[0]):
         return args.device
     if args.device not in (None, "auto", "cpu"):
-        raise UsageError("A model in ONNX format needs --device cpu.")
+        raise UsageError(
+            f"--device is {args.device}, but models in ONNX format run only on the CPU. Pass cpu."
+        )
     return "cpu"
 
 
 def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfig:
-    """Return the config that the options of `add_corrector` specify."""
+    """Return the config specified with the options of `add_corrector`."""
     values = passed(args, CorrectionConfig)
     if "spacy_model" in values and "explain" not in values:
         raise UsageError("--spacy-model needs --explain.")
@@ -93,7 +95,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 
 def register(config: CorrectionConfig) -> Initializer | None:
-    """Register the plug-in and return the initializer of processes; None for ONNX models."""
+    """Register the plug-in. Return the initializer of processes, or None for ONNX models."""
     if config.is_onnx:
         return None
     fairseq_ssl.register()

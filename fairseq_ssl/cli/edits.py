@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     summary = "combine corrections: keep the edits on which at least N systems agree"
     votes = subcommands.add("vote", summary, _vote)
     options.add_files(votes, source="uncorrected text, tokens separated by spaces")
-    what = f"SOURCE as corrected by each system, line by line {options.FORMATS}"
+    what = f"corrections of SOURCE, one file per system, line by line {options.FORMATS}"
     options.add_path(votes, "corrections", what, "CORRECTED", nargs="+")
     options.add_output_or_stdout(votes)
     what = "min number of systems that make an edit, 1 or more (default: more than half)"
@@ -73,7 +73,7 @@ def _add_dictionary(subcommands: Subcommands) -> None:
     options.add_path(
         parser,
         "--label-dict",
-        "second output, with the labels as a fairseq dictionary, to binarize the output of edits "
+        "second output: the labels as a fairseq dictionary, for binarizing the output of edits "
         "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
     options.add_jobs(parser)

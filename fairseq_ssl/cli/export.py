@@ -36,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("fairseq", "ctranslate2", "translation", "onnx", "huggingface"),
         required=True,
         help="output format; fairseq: checkpoint of fairseq's Transformer; ctranslate2: "
-        "CTranslate2 model; translation: checkpoint of any architecture, only for the direction "
-        "from -s to -t; onnx: edit tagger for onnxruntime; huggingface: word-level edit tagger "
-        "with --edit-unfactorized, as a token classifier of transformers",
+        "CTranslate2 model; translation: checkpoint for the direction from -s to -t of a two-way "
+        "model; onnx: edit tagger for onnxruntime; huggingface: word-level edit tagger "
+        "with --edit-unfactorized, as a Hugging Face token classifier",
     )
     options.add_output(parser, "converted checkpoint or folder", "PATH")
     options.add_replace(parser)

@@ -106,7 +106,7 @@ def _table(summary: FilterSummary) -> list[str]:
 
 
 def _format_row(row: DroppedRow) -> str:
-    """Return the line number, the score and the text of a dropped row, up to `EXAMPLE_WIDTH`."""
+    """Return the line number, score and text of a dropped row, truncated to `EXAMPLE_WIDTH`."""
     score = _format_score(row.score)
     text = f"{row.line}: {f'({score}) ' if score else ''}{' | '.join(row.text)}"
     return text if len(text) <= EXAMPLE_WIDTH else f"{text[: EXAMPLE_WIDTH - 1]}\u2026"

@@ -30,7 +30,7 @@ NEEDED = (
     *(("counts", "vectors"), ("masked_data", "masked_models")),
     *((name, "translation") for name in ("data_dir", "source_lang", "target_lang")),
 )
-"""Pairs of an option and another option that it needs."""
+"""Pairs of an option and another option that it requires."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +78,8 @@ def _add_apply(subcommands: Subcommands) -> None:
     apply.add_argument(
         "--scores",
         metavar="FILE",
-        help="scores of all pairs, one per line, positive for clean pairs; a folder of parts if "
-        "the outputs are folders; reused if complete (default: OUTPUT.scores)",
+        help="file for the scores of all pairs, one per line, positive for clean pairs; a folder "
+        "of parts if the outputs are folders; reused if complete (default: OUTPUT.scores)",
     )
     options.add_device(apply)
     add_options(apply, ScoringConfig, ["fp16"])
@@ -112,10 +112,10 @@ def _add_features(fit: argparse.ArgumentParser) -> None:
     _add_both(
         features,
         "--masked-models",
-        "masked language models: fairseq checkpoints, or Hugging Face folders of a BERT or "
-        "RoBERTa; adds the PHSIC of their mean last states",
+        "masked language models: fairseq checkpoints, or Hugging Face folders of BERT or RoBERTa "
+        "models; adds the PHSIC of their mean last-layer hidden states",
     )
-    data = "folders with the dict.txt of each of the --masked-models, if they are checkpoints"
+    data = "folders with the dict.txt of each --masked-models checkpoint"
     _add_both(features, "--masked-data", data)
     options.add_path(
         features,

@@ -84,7 +84,7 @@ def add_pipeline(parser: options.Options, untyped: str) -> None:
 
 
 def pipeline(args: argparse.Namespace) -> str | None:
-    """Return the name of the spaCy pipeline, None for --untyped."""
+    """Return the name of the spaCy pipeline, or None for --untyped."""
     if args.untyped and args.spacy_model:
         raise UsageError("--untyped does not use --spacy-model. Drop one of them.")
     return None if args.untyped else str(args.spacy_model or m2.SPACY_MODEL)
@@ -125,7 +125,7 @@ def _from_text(args: argparse.Namespace) -> None:
 
 def _merge(args: argparse.Namespace) -> None:
     if len(args.files) < 2:
-        raise UsageError("m2 merge needs two files or more.")
+        raise UsageError("m2 merge needs at least two M2 files.")
     _write(args, m2.merge_m2(args.files), args.files)
 
 

@@ -26,7 +26,7 @@ COMMANDS = {
     "back-translate": "translate monolingual text to create synthetic pairs",
     "classify": "prepare data for text classifiers; label, predict and score",
     "completion": "print a completion script for bash or zsh",
-    "confusion-sets": "list confusable words for each word of a text, with a spell checker",
+    "confusion-sets": "list confusable words for each word of a text",
     "correct": "correct the grammar of text, raw or tokenized, with an edit tagger",
     "doctor": "check the installation and print versions for bug reports",
     "edits": "convert corrected text to edit labels; combine and tune corrections",
@@ -45,10 +45,10 @@ COMMANDS = {
     "spelling": "correct misspelled words and missing capitals of English text",
     "subwords": "train a subword model, encode text, and create its dictionary",
     "tag": "add a tag such as <BT> to each line, and to fairseq's dictionaries",
-    "tokenize": "tokenize and truecase text as Moses does",
+    "tokenize": "tokenize and truecase text as in Moses",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
-"""Summaries of the commands. The module of a command has its name, with _ for hyphens."""
+"""Summaries of the commands. Modules have the names of their commands, with _ for hyphens."""
 
 MOVED = {
     "--address": "RAY_ADDRESS in the environment",
@@ -89,7 +89,7 @@ MOVED = {
     "token-wins": "analyze token-wins",
     "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
 }
-"""Successors of removed commands, of options of a command, and of options of all commands."""
+"""Replacements of removed commands and options. Single options apply to all commands."""
 
 OUTPUT_OPTIONS = (
     *("output", "source_output", "label_dict", "report", "figure", "scores", "train_truecase"),
@@ -97,7 +97,7 @@ OUTPUT_OPTIONS = (
 
 
 class Command(Protocol):
-    """Interface of the module of a command."""
+    """Interface of command modules."""
 
     EXAMPLES: str
 
@@ -112,7 +112,7 @@ class Command(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser without abbreviations of flags, whose errors suggest the closest flag."""
+    """Parser that rejects abbreviated flags. Its errors suggest the closest flag."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -139,7 +139,7 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def _suggest(self, word: str) -> str:
-        """Return the closest flag, or the list or option that an unknown value may belong to."""
+        """Return a hint for an unknown argument, such as the closest flag."""
         if word.startswith("-"):
             return nearest(word.partition("=")[0], self._option_string_actions)
         positional = self._get_positional_actions()
@@ -172,7 +172,7 @@ Run = Callable[[argparse.Namespace], None]
 
 
 class Subcommands:
-    """Parsers of the subcommands of a command."""
+    """Subcommand parsers of a command."""
 
     def __init__(
         self,
@@ -284,7 +284,7 @@ def _run_command(name: str, words: Sequence[str], debug: bool) -> int:
 
 
 def _with_flags(message: str, parser: argparse.ArgumentParser) -> str:
-    """Return a message with flags in place of parameter names in backticks."""
+    """Return a message in which flags replace the parameter names in backticks."""
     flags = {
         action.dest: next(name for name in action.option_strings if name.startswith("--"))
         for action in parser._actions
@@ -308,7 +308,7 @@ class _NoticeHandler(logging.Handler):
         self._printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the message of a record, with flags for parameter names, unless it was printed."""
+        """Print the message of a log record once, with parameter names replaced by flags."""
         message = _with_flags(record.getMessage(), self._parser)
         if message not in self._printed:
             self._printed.add(message)
@@ -317,7 +317,7 @@ class _NoticeHandler(logging.Handler):
 
 @contextmanager
 def _notices(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Print log messages of the package in the block, whatever the logging setup of fairseq."""
+    """Print the log messages of the package, independently of the logging setup of fairseq."""
     logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(parser)
     before = logger.propagate
     logger.addHandler(handler)
@@ -330,7 +330,7 @@ def _notices(parser: argparse.ArgumentParser) -> Iterator[None]:
 
 
 def _check_named(args: argparse.Namespace) -> None:
-    """Raise UsageError for an output path without a name, such as ``.`` and ``/``, and for ``-``.
+    """Raise UsageError for output paths without a file name, such as ``.``, and for ``-``.
 
     If a command can write to stdout, it parses ``-`` as None, or as the only path of a list.
     """
@@ -373,6 +373,8 @@ def _top_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"fairseq-ssl {__version__}")
     parser.add_argument(
-        "--debug", action="store_true", help="before COMMAND: print the traceback of an error"
+        "--debug",
+        action="store_true",
+        help="print the traceback of an error; write it before COMMAND",
     )
     return parser

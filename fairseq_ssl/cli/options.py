@@ -30,13 +30,13 @@ MAX_JOBS = 1000
 UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 STDIN = "-"
 Options = argparse._ActionsContainer
-"""A parser, or a group of its options."""
+"""A parser or an argument group."""
 FORMATS = "(plain, .gz or .zst)"
 """Formats of texts, for help texts."""
 
 
 def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
-    """Return an argparse type for integers from `minimum` to `maximum` (None: no maximum)."""
+    """Return an argparse type for integers from `minimum` to `maximum`, which can be None."""
     expected = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
 
     def parse(word: str) -> int:
@@ -98,8 +98,8 @@ def add_job_output(parser: Options, what: str, name: str = "--output", **more: A
         *(["-o"] if is_main else []),
         name,
         type=str if more or not is_main else _word_or_stream,
-        help=f"{what} {FORMATS}; a name that ends with / is a folder of parts, written in "
-        f"parallel; an interrupted run resumes if the same command is run again{usual}",
+        help=f"{what} {FORMATS}; a name that ends with / creates a folder of parts, written "
+        f"in parallel; an interrupted run resumes if the same command is run again{usual}",
         **{"metavar": "FILE", **more},
     )
 
@@ -109,7 +109,7 @@ def _word_or_stream(word: str) -> str | None:
 
 
 def add_overwrite(parser: Options, what: str = "existing outputs, even if incomplete") -> None:
-    """Add --force, with which a job replaces its outputs instead of resuming."""
+    """Add --force, which makes a job replace its outputs instead of resuming."""
     parser.add_argument("--force", action="store_true", dest="overwrite", help=f"replace {what}")
 
 
@@ -145,9 +145,9 @@ def input_lines(path: Path | None) -> Iterator[str]:
 
 
 def write_lines(lines: Iterable[str], output: Path | None, signature: Signature) -> int:
-    """Write lines to `output` (None: stdout). Return the number of lines.
+    """Write lines to a file, or to stdout if `output` is None. Return the number of lines.
 
-    The signature is written next to a file, and not for stdout.
+    The signature is written next to the file. It is not written for stdout.
     """
     count = 0
     if not (sys.stdout.isatty() and sys.stderr.isatty()):  # a bar would mix with the lines
@@ -172,7 +172,7 @@ def write_lines(lines: Iterable[str], output: Path | None, signature: Signature)
 
 
 def add_files(parser: Options, **help: str) -> None:
-    """Add required positional input files: names of arguments and their help texts."""
+    """Add required positional input files. The keywords map argument names to help texts."""
     for name, what in help.items():
         add_path(parser, name, f"{what} {FORMATS}", name.upper())
 
@@ -205,7 +205,7 @@ def named_files(words: Iterable[str]) -> dict[str, list[Path]]:
         name, path = split_name(word)
         paths = files.setdefault(name or word, [])
         if path in paths:
-            raise UsageError(f"{path} is given twice. Pass each file once.")
+            raise UsageError(f"{path} is passed twice. Pass each file once.")
         paths.append(path)
     return files
 
@@ -281,7 +281,7 @@ def add_line_jobs(parser: Options) -> None:
     add_jobs(parser, "1", "number of processes", default=1)
 
 
-PARTS = "size of the input per part, such as 64M; a compressed file is one part (default: {})"
+PARTS = "input size per part, such as 64M; a compressed file is one part (default: {})"
 PART_SIZE = PARTS.format("64M, or 1M with models")
 
 
@@ -290,7 +290,7 @@ def add_execution(
     usual: str = "one per core",
     part_size: str | None = PART_SIZE,
 ) -> None:
-    """Add the options that determine how a job on lines is run.
+    """Add the options for the execution of a job on lines.
 
     Args:
         parser: parser, or a group of its options
@@ -317,8 +317,8 @@ def add_execution(
         type=_shard,
         default=(1, 1),
         metavar="I/N",
-        help="for folders of parts: write only the I-th of N shares of the parts, I from 1, for "
-        "example in a Slurm array; all shards have the same OUTPUT (default: 1/1)",
+        help="for folders of parts: write only shard I of N, I from 1, for example in a Slurm "
+        "array; all shards need the same OUTPUT (default: 1/1)",
     )
     parser.add_argument(
         "--part-size",
@@ -329,7 +329,7 @@ def add_execution(
 
 
 def byte_size(word: str) -> int:
-    """Return the bytes of a size such as 500M or 4G, as an argparse type."""
+    """Return a size such as 500M or 4G in bytes, as an argparse type."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
         raise argparse.ArgumentTypeError(f"{word!r} is not a size, such as 500M or 4G.")
@@ -397,14 +397,14 @@ def job_executor(
 
     Args:
         args: parsed options
-        default: number of local processes without --jobs (None: one per core)
-        initializer: called in each process
+        default: number of local processes without --jobs, or None for one per core
+        initializer: function called in each process
         gpus: number of GPUs per item on a Ray cluster
     """
     if args.executor == "ray":
         if args.jobs is not None:
             raise UsageError(
-                "--jobs is for one machine. Drop it: Ray uses all CPUs of its cluster."
+                "--jobs is for one machine, but Ray uses all CPUs of its cluster. Remove --jobs."
             )
         return RayExecutor(args.address, gpus=gpus, initializer=initializer)
     if args.address is not None:
@@ -415,7 +415,7 @@ def job_executor(
 def local_executor(
     args: argparse.Namespace, default: int | None = None, initializer: Initializer | None = None
 ) -> LocalExecutor:
-    """Return an executor with --jobs processes, else `default` processes, else one per core."""
+    """Return an executor with --jobs processes, by default `default` or one per core."""
     return LocalExecutor(args.jobs or default or cpu_count(), initializer)
 
 
@@ -439,7 +439,7 @@ def add_device(parser: Options, max_tokens: bool = True, part_size: str | None =
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",
-        help="device of the models; auto: all GPUs if there are any (default: %(default)s)",
+        help="device of the models; auto: all GPUs, or the CPU without GPUs (default: %(default)s)",
     )
     add_execution(parser, "one per GPU, or per core", part_size)
     if not max_tokens:
@@ -488,7 +488,7 @@ def add_one_device(parser: Options) -> None:
 
 
 def one_device(name: str | None) -> str:
-    """Return `name`, by default cuda if available, else cpu, and silence logs below warnings.
+    """Return `name`, by default cuda if available, else cpu. Disable messages below warning level.
 
     Raise UsageError if the device is not available.
     """

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     for name in chosen:
         if name not in OPTIONS[args.kind]:
             kinds = (kind for kind, names in OPTIONS.items() if name in names)
-            raise UsageError(f"{flag(name)} is for {' and '.join(kinds)} only.")
+            raise UsageError(f"{flag(name)} is for {' and '.join(kinds)} only. Remove it.")
     config = PositionDataConfig(**chosen)
     signature, notes = write_position_data(
         _open(args),
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
-    """Open INPUT, as binarized data if it has .idx files and as text otherwise."""
+    """Open INPUT as binarized data if it contains .idx files, or as text."""
     languages = args.source_lang, args.target_lang
     if not any(args.input.glob("*.idx")):
         return TextFolder(args.input, *languages)

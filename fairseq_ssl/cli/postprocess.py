@@ -42,9 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(steps, Postprocessing)
     copying = parser.add_argument_group("for --copy-unknown")
-    options.add_path(
-        copying, "--source", "source text of FILE, line by line, as it was passed to the model"
-    )
+    options.add_path(copying, "--source", "source text that was passed to the model, line by line")
     for side in ("source", "target"):
         options.add_path(copying, f"--{side}-dict", f"fairseq dictionary of the {side}", "DICT")
 

@@ -23,25 +23,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER or NAME=FILE",
         help="folder with outputs (SYSTEM.SEED/SET.txt), scores from sacreBLEU or fairseq-ssl "
         "score (SYSTEM.SEED/SET.METRIC.json or SET.METRIC.json), figures (.png, .svg, .jpg) and "
-        "analyses (other .json files); or output of a system, one sentence per line; files with "
-        "the same NAME are runs of a system with different seeds",
+        "analyses (other .json files); or output file of a system, one sentence per line; "
+        "files with the same NAME are runs of a system with different seeds",
     )
     options.add_output(parser, "HTML page, such as report.html")
     group = parser.add_argument_group("sentences")
     group.add_argument(
         "--test-set",
         metavar="NAME",
-        help="test set whose sentences are shown, SET in the names of the outputs (default: test, "
-        "or the only set)",
+        help="test set whose sentences are shown, such as test for outputs named "
+        "SYSTEM.SEED/test.txt (default: test, or the only set)",
     )
     options.add_path(group, "--source", "source text")
     options.add_references(group, required=False)
     options.add_path(
         group,
         "--gold",
-        "M2 file with sources and edits of annotators, which replaces --source and --reference if "
-        "they are not set; the page then shows error types and the systems that corrected each "
-        "error",
+        "M2 file with sources and gold edits, which replaces --source and --reference if they are "
+        "not set; the page then shows error types and the systems that corrected each error",
     )
     group.add_argument(
         "--metric",

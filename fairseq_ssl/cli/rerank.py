@@ -57,10 +57,10 @@ KINDS = {
     LANGUAGE_MODEL: "language model (fairseq checkpoint); adds NAME (log P / length with </s>) and "
     "NAME-slor (SLOR without </s>)",
     MASKED_MODEL: "masked language model (fairseq checkpoint, or Hugging Face folder of a BERT or "
-    "RoBERTa with its own tokenizer); adds NAME (mean pseudo-log-likelihood of the tokens) and "
-    "NAME-penlp (PenLP)",
+    "RoBERTa model, whose tokenizer is used); adds NAME (mean pseudo-log-likelihood of the tokens) "
+    "and NAME-penlp (PenLP)",
 }
-"""Help texts of the kinds of models."""
+"""Help text for each kind of model."""
 FIGURES = (".pdf", ".png", ".svg")
 SCORED = "n-best list from rerank merge, with all scores of all candidates"
 
@@ -109,7 +109,9 @@ def _merge(args: argparse.Namespace) -> None:
     options.check_output(args.output, *paths.values())
     for name in args.right_to_left:
         if name not in paths:
-            raise UsageError(f"--right-to-left {name} is not a list.{nearest(name, paths)}")
+            raise UsageError(
+                f"--right-to-left {name} is not the name of a list.{nearest(name, paths)}"
+            )
     texts = Detokenization(**passed(args, Detokenization))
     rewrite = moses_detokenizer(texts.subwords, texts.moses)
     merged = MergedLines(
@@ -343,7 +345,7 @@ def _parse_weights(words: Sequence[str]) -> dict[str, float]:
         if not equals or not name or math.isnan(weight):
             raise UsageError(f"--weight is {word!r}. Expected NAME=W, such as l2r=0.5.")
         if name in weights:
-            raise UsageError(f"--weight {name} is given twice. Pass each name once.")
+            raise UsageError(f"--weight {name} is passed twice. Pass each name once.")
         weights[name] = weight
     return weights
 
@@ -360,8 +362,8 @@ def _add_post_ensemble(subcommands: Subcommands) -> None:
     options.add_path(
         parser,
         "--vectors",
-        "word vectors in fastText format: .vec or .vec.gz, with which unknown words are ignored, "
-        "or .bin, with which they get vectors from character n-grams",
+        "word vectors in fastText format: .vec or .vec.gz (unknown words are ignored), or .bin "
+        "(unknown words get vectors from character n-grams)",
         required=True,
     )
     add_options(parser, VectorTraining, ["tokenize"])
@@ -404,7 +406,7 @@ def _add_vectors(subcommands: Subcommands) -> None:
 @options.one_writer
 def _vectors(args: argparse.Namespace) -> None:
     if Path("-") in args.text:
-        raise UsageError("The text cannot be stdin, since it is read several times. Pass a file.")
+        raise UsageError("The text cannot be stdin, because it is read several times. Pass a file.")
     options.check_output(args.output, *args.text)
     training = VectorTraining(**passed(args, VectorTraining))
     signature = train_vectors(args.text, args.output, training, progress)

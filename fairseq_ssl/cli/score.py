@@ -1,4 +1,4 @@
-"""``fairseq-ssl score``: score text by system, proficiency level and category of edits."""
+"""``fairseq-ssl score``: score text by system, proficiency level and edit category."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ METRICS: dict[str, Callable[[argparse.Namespace], Metric]] = {
     "rouge": lambda args: metrics.Rouge(args.reference, args.stem, args.sentence_mark),
     "accuracy": lambda args: metrics.Accuracy(args.reference),
 }
-"""Functions that create the metric of a subcommand."""
+"""Function that creates the metric of each subcommand."""
 
 
 def _run(args: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``spelling`` and their arguments to the parser."""
     add = Subcommands(parser).add
     count = add("count", "count the words and the pairs of adjacent words in correct text", _count)
-    what = "correct English text of millions of words, tokenized"
+    what = "tokenized English text without errors, preferably of millions of words"
     options.add_texts(count, "texts", what)
     options.add_output(count, f"file for the counts {options.FORMATS}")
     options.add_replace(count)

@@ -17,7 +17,7 @@ EXAMPLES = """\
   fairseq-ssl tag '<BT>' --dictionary data-bin/dict.en.txt data-bin/dict.de.txt"""
 
 MISSING = object()
-"""Default of FILE. None stands for stdin, passed as -."""
+"""Default of FILE. None is stdin, passed as -."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_input(
         parser,
-        "text in subwords, or in words if the subword model knows the tag (fairseq-ssl subwords "
-        "train --tags)",
+        "text in subwords, or in words if the subword model was trained with the tag (fairseq-ssl "
+        "subwords train --tags)",
         "file",
     )
     parser.set_defaults(file=MISSING)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _rewrite(args: argparse.Namespace) -> None:
-    """Add the tag to each line. Report lines that already had it."""
+    """Add the tag to each line. Report the number of lines that already started with it."""
     tagged = 0
 
     def lines() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``fairseq-ssl tokenize``: tokenize and truecase text as Moses does, and train a truecaser."""
+"""``fairseq-ssl tokenize``: tokenize and truecase text as in Moses, and train a truecaser."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         truecasing,
         "--truecase",
-        "write the first word of each sentence, and words in an unseen case, in their most "
-        "frequent case; MODEL is an output of --train-truecase or of Moses",
+        "convert the first word of each sentence, and words in an unseen case, to their most "
+        "frequent case; MODEL is the output of --train-truecase or of the Moses script",
         "MODEL",
     )
     options.add_path(

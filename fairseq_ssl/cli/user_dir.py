@@ -1,4 +1,4 @@
-"""``fairseq-ssl user-dir``: the path of the plug-in, for --user-dir."""
+"""``fairseq-ssl user-dir``: print the path of the plug-in, for --user-dir."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted label of a text."""
+    """Predicted label and class probabilities of a text."""
 
     label: str
     probabilities: dict[str, float]
@@ -306,7 +306,7 @@ class TextClassifierPipeline:
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return the decrease in log p(best) - log p(second) if each window is removed [windows].
+    """Return, for each window, the decrease in log p(best) - log p(second) without it [windows].
 
     p is the mean of the class probabilities over the windows of a text. If the only window of a
     text is removed, p is uniform.

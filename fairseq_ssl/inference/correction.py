@@ -289,7 +289,7 @@ class Corrector(loading.ConfiguredModel):
     def _typed(
         self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]
     ) -> list[tuple[TokenEdit, str | None]]:
-        """Return the ERRANT edits with their types, or `changes` without types if not explained."""
+        """Return the ERRANT edits with their types, or `changes` if `explain` is False."""
         if self._annotator is None:
             return [(change, None) for change in changes]
         return [

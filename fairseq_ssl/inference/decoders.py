@@ -128,8 +128,8 @@ class CTranslate2Decoder:
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
         """Return the hypotheses of each sentence.
 
-        A sentence that exceeds the model's maximum length or the memory has None. A batch that does
-        not fit into memory is decoded in halves.
+        The result is None for a sentence that exceeds the model's maximum length or the memory. A
+        batch that does not fit into memory is decoded in halves.
 
         Args:
             sentences: tokens of each sentence.

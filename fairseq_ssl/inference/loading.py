@@ -189,8 +189,8 @@ def torch_rounds(
     """Return the correction rounds with edit taggers from `load_taggers` or `load_gector`.
 
     Args:
-        models: the models.
-        task: a task with their dictionaries.
+        models: edit taggers.
+        task: task with the dictionaries of the models.
         weights: weights of the models, empty for equal weights.
         search: search options.
     """
@@ -236,7 +236,7 @@ class LoadedModels:
 
 
 def check_models(scoring: ScoringConfig) -> dict[str, Any]:
-    """Return the task options that override the options in the checkpoints.
+    """Check the models. Return the task options that override those in the checkpoints.
 
     Raise UsageError if a model is not of the kind `scoring.kind`.
     """

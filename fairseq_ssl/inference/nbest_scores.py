@@ -46,7 +46,7 @@ class NBestScoresSummary:
 
     signature: Signature
     names: tuple[str, ...]
-    """Names of the scores that were added."""
+    """Names of the added scores."""
     candidates: int
     cut: int
     """Number of candidates that were truncated to the model's maximum length."""

@@ -52,9 +52,9 @@ class OnnxTagger:
         """Load a folder that `write_onnx` wrote.
 
         Args:
-            folder: the folder.
+            folder: folder in ONNX format.
             words: word ids, shared by the models of an ensemble.
-            threads: number of threads (0: one per core).
+            threads: number of threads, or 0 for one per core.
         """
         runtime = import_optional("onnxruntime", "Running an ONNX model", "correct")
         self.folder = folder
@@ -120,7 +120,7 @@ class OnnxTagger:
         Args:
             positions: expected number of positions in the outputs.
             outputs: names of the outputs.
-            inputs: the inputs by name.
+            inputs: model inputs by name.
         """
         with library_errors(f"The model in {self.folder} failed"):
             arrays: Arrays = self.session.run(outputs, dict(inputs))
@@ -194,7 +194,7 @@ def load_onnx_rounds(
         folders: folders that `write_onnx` wrote.
         weights: weights of the models, empty for equal weights.
         search: search options. Options that are None have the values stored in the first model.
-        threads: number of threads (0: one per core).
+        threads: number of threads, or 0 for one per core.
     """
     words = WordIds()
     models = [OnnxTagger(folder, words, threads) for folder in folders]

@@ -113,7 +113,7 @@ class Scorer(Protocol):
 
 
 CHECKED_TOKENS = 200
-"""Min number of tokens before `check_known_tokens` is called."""
+"""Min number of tokens for a call of `check_known_tokens` before the end of a list."""
 
 
 def check_known_tokens(unknown: int, tokens: int, where: str) -> None:

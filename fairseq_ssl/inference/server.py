@@ -293,7 +293,7 @@ class _Endpoints:
 
 
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
-    """Return the lines of a request and their line ends."""
+    """Return the lines of a request and their line endings."""
     try:
         content = parse_json(body)
     except ValueError as error:

@@ -1,7 +1,7 @@
 """Texts of one or more files, outputs, executors and jobs.
 
-A text is a file, a quoted glob or a folder, on this machine or in a store that fsspec opens. Jobs
-such as `noise.noise_file` write a file or, as `PartFolder`, a folder of parts.
+A text is a file, a glob or a folder, on this machine or in a store opened with fsspec. Jobs such as
+`noise.noise_file` write a file or, as `PartFolder`, a folder of parts.
 
 >>> from fairseq_ssl.io import LocalExecutor
 >>> list(LocalExecutor(1).imap(str.upper, ["a", "b"]))

@@ -28,7 +28,7 @@ from fairseq_ssl.io.text_files import (
 )
 
 BLOCK_SIZE = 2**18
-"""Block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
+"""Default block size in bytes. Arrays of larger blocks do not fit into CPU caches."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class Span:
     """
 
     paths: tuple[Path | None, ...]
-    """File of each side; None for stdin, or for a text in memory."""
+    """File of each side, or None for stdin and for a text in memory."""
     file: int = 0
     """Index of the file within each text."""
     starts: tuple[int, ...] = ()
-    """Offset of the start of the span in each decompressed file, in bytes (default: 0).
+    """Start offset in each decompressed file, in bytes (default: 0).
 
     In parallel files, each offset is the start of a line.
     """
     end: int | None = None
-    """Offset of the end in the first file: a multiple of the block size or the start of a line.
+    """End offset in the first file: a multiple of the block size or the start of a line.
 
-    None stands for the end of the file.
+    If it is None, the span ends with the file.
     """
     before: int | None = 0
-    """Number of lines before the span in each file; None if unknown."""
+    """Number of lines before the span in each file, or None if unknown."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ class Block:
     starts: tuple[int, ...]
     """Offset of the first line in each file, in bytes."""
     data: tuple[bytes, ...]
-    """Bytes of the lines of each side."""
+    """Lines of each side, as bytes."""
     first: int = 0
     """Number of lines of the span that precede the block."""
     fraction: float = 0.0
@@ -83,12 +83,12 @@ class Block:
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """Offset of the end of the block in each file, in bytes."""
+        """End offset of the block in each file, in bytes."""
         return tuple(start + len(data) for start, data in zip(self.starts, self.data, strict=True))
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Numbers for random seeds, different for each block of a text."""
+        """Block index and file index, which seed the random numbers of a block."""
         return self.number, self.span.file
 
     @property
@@ -113,11 +113,11 @@ class Block:
         return self.data[side].removesuffix(b"\n").split(b"\n")
 
     def lines(self, side: int = 0) -> list[str]:
-        """Decode the lines of a side, without newlines. Raise DataError for invalid UTF-8."""
+        """Return the lines of a side, without newlines. Raise DataError for invalid UTF-8."""
         return self.text(side).split("\n")
 
     def text(self, side: int = 0) -> str:
-        """Decode a side, without the last newline. Raise DataError for invalid UTF-8."""
+        """Return a side as text, without the last newline. Raise DataError for invalid UTF-8."""
         data = self.data[side].removesuffix(b"\n")
         try:
             return data.decode("utf-8")
@@ -126,7 +126,7 @@ class Block:
             raise utf8_error(place, data, error.start) from None
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs of lines of the first and the second file."""
+        """Yield pairs of lines from the first and the second file."""
         return zip(self.lines(0), self.lines(1), strict=True)
 
 
@@ -294,14 +294,14 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
     Args:
         path: text file
         shard: index of the shard to read, from 1, and number of shards. Compressed files and files
-            with Windows line ends cannot be split into shards.
+            with Windows line endings cannot be split into shards.
     """
     span = Span((as_path(path),))
     if shard != (1, 1):
         if not is_splittable(as_path(path)):
             raise UsageError(
                 f"{path} cannot be split into shards. Expected an uncompressed UTF-8 file with "
-                "Unix line ends."
+                "Unix line endings."
             )
         parts = split_files(span, 1)
         first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))
@@ -314,7 +314,7 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
 
 
 def is_splittable(path: Path) -> bool:
-    """Return True for a file that is not compressed and that `unix_text` does not convert."""
+    """Return True if a file is not compressed and needs no conversion by `unix_text`."""
     if path.suffix in COMPRESSIONS or is_device(path):
         return False
     with open_text(path) as file:

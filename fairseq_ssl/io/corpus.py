@@ -1,4 +1,4 @@
-"""Texts of one or more files, and the spans of lines in which jobs read them."""
+"""Texts of one or more files, which jobs read in spans of lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Corpus:
     """A text, or parallel texts, each of one or more files that are read as one."""
 
     texts: tuple[Path | None, ...]
-    """Path of each side: a file, a glob, or a folder; None for stdin."""
+    """Path of each side (a file, a glob, or a folder), or None for stdin."""
     block_size: int | None = None
     """Block size in bytes (default: `blocks.BLOCK_SIZE`)."""
 
@@ -43,7 +43,7 @@ class Corpus:
 
     @property
     def fingerprint(self) -> list[int] | list[list[int]] | None:
-        """Size and modification time of each side; None for stdin."""
+        """Size and modification time of each side, or None for stdin."""
         if self.is_stdin:
             return None
         sides = [file_fingerprint(path) for path in self.paths]
@@ -68,7 +68,7 @@ class Corpus:
         return [span for spans in executor.imap(split, self.spans()) for span in spans]
 
     def blocks(self, after: Span | None = None) -> Iterator[Block]:
-        """Yield all blocks, or the blocks from the beginning of the span `after` on."""
+        """Yield all blocks, or only the blocks from the start of the span `after`."""
         for span in self.spans():
             if after is None or span.file > after.file:
                 yield from span_blocks(span, self.block_size)

@@ -29,7 +29,7 @@ from fairseq_ssl.errors import DataError, check_positive, import_optional
 __all__ = ["Executor", "LocalExecutor", "RayExecutor"]
 
 SPEECH_LOGGER = "fairseq.tasks.text_to_speech"
-"""Logger of fairseq's message about tensorboardX, which this package does not need."""
+"""Logger that emits fairseq's message about tensorboardX, which this package does not need."""
 LIBRARY_WARNINGS = (
     r"Support for mismatched key_padding_mask",
     r"hydra\.experimental\.",
@@ -42,7 +42,11 @@ LIBRARY_WARNINGS = (
 
 
 def silence_library_warnings() -> None:
-    """Hide warnings of fairseq, debug messages of Hydra, and progress bars of transformers."""
+    """Hide messages that users do not need.
+
+    These are PyTorch and Hydra deprecation warnings about fairseq, fairseq's tensorboardX message,
+    Hydra debug messages, and Hugging Face progress bars.
+    """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     logging.getLogger(SPEECH_LOGGER).addFilter(_is_shown)
     logging.getLogger("hydra").setLevel(logging.INFO)
@@ -81,10 +85,10 @@ def imap_in_order(
     """Yield the results of asynchronous tasks in order, with at most `most` tasks at a time.
 
     Args:
-        begin: starts the task of an item and returns its handle
+        begin: starts the task for an item and returns its handle
         end: waits for a task and returns its result
         items: items
-        most: max number of started tasks
+        most: max number of concurrent tasks
     """
     begun: deque[Handle] = deque()
     for item in items:
@@ -128,7 +132,7 @@ class LocalExecutor:
     jobs: int
     """Number of processes, 1 or more."""
     initializer: Initializer | None = None
-    """Called in each process, for example `fairseq_ssl.register` to load fairseq models."""
+    """Function called in each process, such as `fairseq_ssl.register` to load fairseq models."""
 
     def __post_init__(self) -> None:
         check_positive("jobs", self.jobs)
@@ -138,7 +142,7 @@ class LocalExecutor:
     ) -> Generator[Result, None, None]:
         """Yield the result of `work` for each item, in order.
 
-        After an error or Ctrl-C, wait for the items that the processes have begun.
+        After an error or Ctrl-C, wait for the items in progress.
         """
         items = iter(items)
         head = list(islice(items, 2)) if self.jobs > 1 else []
@@ -224,9 +228,9 @@ def _call(item: Any) -> Any:
 
 
 CONNECT = 10
-"""Max time in seconds until the machine at an address answers."""
+"""Timeout in seconds for connecting to the cluster address."""
 RETRIES = 20
-"""Max number of retries of an item whose machine is lost."""
+"""Max number of retries per item if machines are lost."""
 
 
 @dataclass(frozen=True)
@@ -238,13 +242,13 @@ class RayExecutor:
     """
 
     address: str | None = None
-    """Address of the cluster (None: RAY_ADDRESS, or a new cluster on this machine)."""
+    """Address of the cluster (default: RAY_ADDRESS, or a new cluster on this machine)."""
     cpus: float = 1
     """Number of CPUs per item."""
     gpus: float = 0
     """Number of GPUs per item."""
     initializer: Initializer | None = None
-    """Called before each item, for example `fairseq_ssl.register` to load fairseq models."""
+    """Function called before each item, such as `fairseq_ssl.register` to load fairseq models."""
 
     def imap(
         self, work: Callable[[Item], Result], items: Iterable[Item]
@@ -298,7 +302,7 @@ def _check_port(address: str) -> None:
 
 
 def _call_remote(version: str, folder: str, sent: bytes, item: Any) -> Any:
-    """Call a function in a worker, in the working folder of the caller if the machine has it."""
+    """Call a function in a worker, in the working folder of the caller if it exists there."""
     if version != __version__:
         raise DataError(
             f"A machine of the Ray cluster has version {__version__} of fairseq_ssl. Expected "
@@ -314,5 +318,5 @@ def _call_remote(version: str, folder: str, sent: bytes, item: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _unpickled(sent: bytes) -> Any:
-    """Return the unpickled function. A worker process keeps it for its next items."""
+    """Return the unpickled function and initializer. Each worker process caches them."""
     return pickle.loads(sent)

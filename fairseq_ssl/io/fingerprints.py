@@ -33,7 +33,7 @@ def content_digest(*paths: str | Path) -> str:
     """Return a short digest of the contents of files, of globs and of the files in folders.
 
     It does not depend on paths and modification times. Subfolders are skipped. The digest of a pipe
-    or a device is empty, since it can be read only once.
+    or a device is empty, because it can be read only once.
     """
     files: list[Path] = []
     for path in map(as_path, paths):
@@ -61,7 +61,7 @@ def checksum(*paths: Path, new: Callable[[], Any] = hashlib.sha256) -> str:
 
 
 def data_params(folder: str | Path | None) -> dict[str, Any]:
-    """Return a data folder and the digests of its dictionaries, as parameters of a job.
+    """Return a data folder and the digests of its dictionaries, as job parameters.
 
     The digests stay the same if fairseq-preprocess writes the same dictionaries again.
     """

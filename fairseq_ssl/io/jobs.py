@@ -50,14 +50,14 @@ def silent_progress(task: str, unit: str, total: int | None = None) -> Progress:
 
 
 def counted(items: Iterable[Item], report: Progress) -> Iterator[Item]:
-    """Yield the items. Report one unit of progress after each item."""
+    """Yield the items, and report one unit of progress after each item."""
     for item in items:
         yield item
         report(1)
 
 
 def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
-    """Return the absolute paths of files, without links, for comparison. None is skipped."""
+    """Return absolute paths with symbolic links resolved. None is skipped."""
     return [real_path(path) for path in paths if path is not None]
 
 
@@ -74,7 +74,7 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
 
 
 def check_new(path: Path, overwrite: bool) -> None:
-    """Raise UsageError if an output exists, unless it is to be replaced."""
+    """Raise UsageError if an output exists and `overwrite` is False."""
     if path.exists() and not is_device(path) and not overwrite:
         raise UsageError(f"{path} exists. Set `overwrite` to replace it, or choose another output.")
 
@@ -88,7 +88,7 @@ def check_read_twice(path: str | Path) -> None:
 
 
 def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise UsageError if an output, its temporary file or its signature is an input."""
+    """Raise UsageError if an output, or a file that the job writes next to it, is an input."""
     path = real_path(output)
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
@@ -112,7 +112,7 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
     replaced = {as_path(f"{output}{end}") for end in ("", ".tmp", ".tmp.old")}
     for path in resolve_paths(map(optional_path, inputs)):
         if not replaced.isdisjoint((path, *path.parents)):
-            raise UsageError(f"{folder} would replace the input. Choose a different folder.")
+            raise UsageError(f"{folder} would replace the input {path}. Choose a different folder.")
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:

@@ -120,7 +120,7 @@ def write_errors(output: Path) -> Iterator[None]:
 
 
 def output_error(output: Path, error: OSError) -> OutputError:
-    """Return the error for an output that cannot be written. Name the folder of a full disk."""
+    """Return the error for an output that cannot be written. The message names a full disk."""
     reason = error.strerror or str(error)
     shown = (str(output), None)
     if error.filename not in shown and ".tmp" not in Path(str(error.filename)).name:
@@ -141,16 +141,16 @@ def is_device(output: Path) -> bool:
 
 
 def real_path(path: str | Path) -> Path:
-    """Return an absolute path without links, so that the file that a link points to is replaced.
+    """Return an absolute path with symbolic links resolved, so that link targets are replaced.
 
-    A URL does not change. In contrast to `Path.resolve`, circular links do not raise an error here.
+    URLs are returned unchanged. Unlike `Path.resolve`, the function accepts circular links.
     """
     path = as_path(path)
     return path if isinstance(path, RemotePath) else Path(os.path.realpath(path))
 
 
 def _check_signature(output: Path) -> None:
-    """Raise UsageError if a signature or the results of an analysis would replace another file."""
+    """Raise UsageError if the signature of an output would replace an unrelated file."""
     beside = signature_path(output)
     with suppress(OSError), beside.open("rb") as file:
         if not re.match(rb'\{\s*"(method|signature)": ', file.read(100)):
@@ -265,7 +265,7 @@ def build_once(
         made: file to lock
         is_done: returns True if the file is complete
         make: builds the file
-        hint: end of the error message if the file cannot be written
+        hint: text appended to the error message if the file cannot be written
     """
     if is_done():
         return
@@ -319,7 +319,7 @@ class ResumableFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files. If unfinished, save the state, or delete the files if there is none."""
+        """Close the files. Before `finish`, save the state, or delete files without a state."""
         failed = self.current
         with suppress(OSError), self._open:
             if not self._finished:
@@ -334,7 +334,7 @@ class ResumableFiles:
         self.current = failed
 
     def append(self, chunks: Sequence[bytes], state: Mapping[str, Any]) -> None:
-        """Append bytes to each file. `state` (JSON types) lets a run resume after these bytes."""
+        """Append bytes to each file. With `state` (JSON types), a run resumes after these bytes."""
         for path, file, chunk in zip(self.paths, self._files, chunks, strict=True):
             self.current = path
             file.write(chunk)
@@ -408,13 +408,13 @@ class ResumableFiles:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the path of an unfinished output, next to the file that a link points to."""
+    """Return the temporary path of an output, in the folder of the link target for a link."""
     target = real_path(path)
     return target.with_name(f"{target.name}.tmp")
 
 
 def journal(path: Path) -> Path:
-    """Return the path of the journal of `ResumableFiles` whose first file is `path`."""
+    """Return the journal path of `ResumableFiles` with `path` as first file."""
     return path.with_name(f"{path.name}.progress")
 
 
@@ -446,6 +446,6 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return the parameters that changed, for a message."""
+    """Return a description of the changed parameters, for a message."""
     changed = [key for key in now if before.get(key) != now[key]]
     return ", ".join(f"{key} was {before.get(key)!r} and is {now[key]!r}" for key in changed)

@@ -1,4 +1,4 @@
-"""Folders of parts with a manifest, which workers write in stages that can be resumed."""
+"""Folders of parts with a manifest, which workers write in resumable stages."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ logger = logging.getLogger(__name__)
 
 PLAN = "job.json"
 EXAMPLES = 3
-"""Max number of examples per kind."""
+"""Max number of examples per kind in a tally."""
 Record = dict[str, Any]
-"""The files and the counts of a finished item of a stage, as JSON types."""
+"""Files and counts of a finished stage item, as JSON types."""
 
 
 @dataclass(frozen=True)
 class PartFolder:
-    """An output that is a folder of parts, which the workers of a job write."""
+    """Output folder of parts, which the workers of a job write."""
 
     path: str | Path
     shard: tuple[int, int] = (1, 1)
-    """(i, n): write only the i-th of n shares of the parts. All shards write into one folder."""
+    """(i, n) to write only the i-th of n shards. All shards write to the same folder."""
     part_size: int | None = None
-    """Size of the input of a part in bytes (default: depends on the job).
+    """Input size per part in bytes (default: depends on the job).
 
     A compressed input file becomes a single part.
     """
@@ -69,7 +69,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """The first examples of each kind, as JSON types. ``line`` is the number of the line."""
+    """First examples of each kind, as JSON types. ``line`` is the line number."""
 
     def add(
         self, counts: Mapping[str, int], examples: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -89,20 +89,20 @@ class Tally:
 
 @dataclass(frozen=True)
 class BlockResult:
-    """The outputs of a block of a text, and its counts."""
+    """Outputs and counts of a block."""
 
     outputs: tuple[bytes, ...]
-    """Bytes to append to each output, not compressed."""
+    """Uncompressed bytes to append to each output."""
     counts: Counter[str]
     """Counts by name. `lines` is the number of lines read."""
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     """See `Tally.examples`. Lines are numbered from 1 in the block."""
     keys: Any = None
-    """Values for `TextJob.in_order`, which gets the results of all blocks."""
+    """Values that the block passes to `TextJob.in_order`."""
 
 
 BlockFunction = Callable[[Block], BlockResult]
-"""Picklable function of a block, whose result depends only on the block."""
+"""Picklable function that processes a block. Its result depends only on the block."""
 
 
 part_digest = partial(hashlib.blake2b, digest_size=16)
@@ -189,9 +189,9 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
 
 
 PartResults = Callable[[int, Any], Iterator[BlockResult]]
-"""Picklable function that gets the index and the span of a part, and yields its block results.
+"""Picklable function that yields the block results of a part, given its index and its span.
 
-In other stages, it gets the index and an item of the stage.
+In other stages, its arguments are the index and the item of the stage.
 """
 
 
@@ -268,7 +268,7 @@ def _delete_parts(folder: Path) -> None:
 
 
 class JobFolder:
-    """The folders of parts that a job writes, one for each output, and its unfinished stages.
+    """Folders of parts that a job writes, one for each output, with its unfinished stages.
 
     The subfolder `JOB` of the first folder contains the plan of the job, with its parameters, and a
     record of each finished item of each stage. A run skips an item if its files match its record.
@@ -331,7 +331,7 @@ class JobFolder:
         return is_complete
 
     def discard_plan(self) -> None:
-        """Delete the plan if no item is finished, so that the next run can have other settings."""
+        """Delete the plan if no item is finished, so that the next run can use other settings."""
         files = [*(self.first / JOB).glob("*.json"), *self.first.glob("*.json")]
         if self.shard == (1, 1) and all(path.name == PLAN for path in files):
             for folder in self.folders:
@@ -383,7 +383,10 @@ class JobFolder:
         return range(count * (index - 1) // total, count * index // total)
 
     def records(self, stage: str, count: int) -> Iterator[Record] | None:
-        """Return the records of all items of a stage; None, and log a message, if some lack."""
+        """Return the records of all items of a stage.
+
+        If any record is missing, log a warning and return None.
+        """
         names = [record_file(stage, index) for index in range(count)]
         present = {path.name for path in (self.first / JOB).iterdir()}
         missing = sum(Path(name).name not in present for name in names)
@@ -417,7 +420,7 @@ class JobFolder:
             delete_folder(folder / JOB)
 
     def finish(self, signature: Signature, records: Sequence[Record]) -> None:
-        """Write the manifest of each folder. The first folder is the last to get one."""
+        """Write the manifest of each folder, that of the first folder last."""
         for number in reversed(range(len(self.folders))):
             parts = [record["files"][number] for record in records]
             content = {**self.params, **signature.content(), "parts": parts}

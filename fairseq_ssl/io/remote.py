@@ -1,6 +1,6 @@
 """Paths in object stores and remote file systems, opened with the package fsspec.
 
-Errors of the stores become `OSError`, as with local paths.
+Store errors are raised as `OSError`, as for local paths.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from fairseq_ssl.errors import DataError, FairseqSslError, first_line, import_op
 
 URL = re.compile("([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 READ_AHEAD = 2**22
-"""Size of a read request in bytes. The default of s3fs would use 50 MiB per open file."""
+"""Size of a read request in bytes. The s3fs default would use 50 MiB per open file."""
 OBJECT_STORES = ("abfs", "abfss", "az", "gcs", "gs", "memory", "s3", "s3a")
-"""URL schemes of stores in which an object appears only when it is complete."""
+"""URL schemes of stores in which objects become visible only when they are complete."""
 TIMES = ("LastModified", "mtime", "modified", "created")
-"""Names of the modification time in different stores."""
+"""Metadata keys of the modification time in different stores."""
 RETRIES = {"mode": "standard", "total_max_attempts": 10}
-"""Retry settings for S3, unless the user's configuration of fsspec or botocore contains others."""
+"""Retry settings for S3, unless the user has configured retries in fsspec or botocore."""
 ATTEMPTS = "AWS_MAX_ATTEMPTS"
 """Environment variable that configures the number of attempts of botocore."""
 TRANSFERS = 10
-"""Max number of attempts of s3fs to read an object if the connection breaks."""
+"""Max number of s3fs read attempts per object if the connection breaks."""
 ERRORS = {
     FileNotFoundError: errno.ENOENT,
     PermissionError: errno.EACCES,
@@ -52,7 +52,9 @@ def as_path(value: str | Path) -> Path:
     if scheme == "file":
         return Path(rest)
     if rest[:1] in ("", "/"):
-        raise DataError(f"{value} has no bucket or host. Expected a URL such as s3://bucket/file.")
+        raise DataError(
+            f"{value} contains no bucket or host. Expected a URL such as s3://bucket/file."
+        )
     return RemotePath(value)
 
 
@@ -68,14 +70,16 @@ class RemotePath(PosixPath):
 
     def __fspath__(self) -> str:
         """Raise DataError. Functions that need a local file call this."""
-        raise DataError(f"{self} is a URL. Expected a local path. Only texts are read from URLs.")
+        raise DataError(
+            f"{self} is a URL. Expected a local path. Only texts can be read from URLs."
+        )
 
     def absolute(self) -> RemotePath:
-        """Return the path, which is absolute."""
+        """Return the path itself, because URLs are absolute."""
         return self
 
     def resolve(self, strict: bool = False) -> RemotePath:
-        """Return the path, which has no links."""
+        """Return the path itself, because URLs contain no symbolic links."""
         return self
 
     def open(
@@ -86,7 +90,7 @@ class RemotePath(PosixPath):
         errors: str | None = None,
         newline: str | None = None,
     ) -> Any:
-        """Open the file for reading, as `Path.open` does."""
+        """Open the file for reading, as in `Path.open`."""
         if mode not in ("r", "rt", "rb"):
             raise io.UnsupportedOperation(
                 f"{self} can only be opened for reading. Write a local file and upload it."
@@ -101,7 +105,7 @@ class RemotePath(PosixPath):
         return buffered if mode == "rb" else io.TextIOWrapper(buffered, encoding, errors, newline)
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the kind, the size and the modification time."""
+        """Return the file type, the size and the modification time."""
         store, key = self._store()
         with _store_errors(self):
             return _status(store.info(key))
@@ -115,7 +119,7 @@ class RemotePath(PosixPath):
         return stat.S_ISREG(self._mode())
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True for a folder, or for a prefix of names that continue with a slash."""
+        """Return True for a folder, or for a prefix of object names that ends before a slash."""
         return stat.S_ISDIR(self._mode())
 
     def _mode(self) -> int:
@@ -151,7 +155,7 @@ class RemotePath(PosixPath):
                 raise
 
     def write_bytes(self, data: Any) -> int:
-        """Write the file at once."""
+        """Write the file in a single operation."""
         store, key = self._store()
         with _store_errors(self):
             store.pipe_file(key, bytes(data))
@@ -226,7 +230,7 @@ def list_files(folder: Path) -> dict[str, os.stat_result]:
 
 
 class CheckedFile(io.RawIOBase):
-    """Reader that converts the errors of a file, but not the errors of its caller.
+    """Binary reader that converts the exceptions that a file raises.
 
     Args:
         fileobj: binary file
@@ -256,7 +260,7 @@ class CheckedFile(io.RawIOBase):
             return int(self.fileobj.seek(offset, whence))
 
     def readinto(self, buffer: Any) -> int:
-        """Read up to `len(buffer)` bytes, 0 only at the end of the file."""
+        """Read up to `len(buffer)` bytes. Return their number, 0 only at the end of the file."""
         with self._errors():
             data = self._read(len(buffer))
         buffer[: len(data)] = data
@@ -286,7 +290,7 @@ def _store_errors(path: RemotePath) -> Iterator[None]:
 
 
 def _status(entry: dict[str, Any]) -> os.stat_result:
-    """Return fsspec's description of a file as the result of `Path.stat`."""
+    """Convert the file information of fsspec to the result type of `Path.stat`."""
     kind = stat.S_IFDIR if entry["type"] == "directory" else stat.S_IFREG
     time = next((entry[name] for name in TIMES if entry.get(name) is not None), 0)
     seconds = time.timestamp() if isinstance(time, datetime) else float(time)

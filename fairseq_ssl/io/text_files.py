@@ -1,7 +1,7 @@
 """Functions that read and write plain or compressed texts and parse untrusted JSON.
 
 A text is a file, a glob, or a folder of parts, on this machine or in a store; see `text_files`.
-Byte-order marks and Windows line ends are removed from all text.
+Byte-order marks and Windows line endings are removed from all text.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 BUFFER = 2**16
 """Buffer size of readers in bytes."""
 ZSTD_INPUT = 2**12
-"""Number of bytes of a .zst file that are decompressed at a time, to at most 2**27 bytes."""
+"""Chunk size for reading .zst files in bytes. A chunk decompresses to at most 2**27 bytes."""
 MANIFEST = "manifest.json"
 """Name of the file that lists the parts of a complete folder."""
 JOB = "_job"
-"""Name of the subfolder of an unfinished folder, with the plan and the records of its parts."""
+"""Name of the subfolder with the plan and the part records of an unfinished folder."""
 WILDCARD = re.compile("[*?[]")
 
 Item = TypeVar("Item")
@@ -84,7 +84,7 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
 
 
 def checked_lines(lines: Iterable[object], name: str) -> Iterator[str]:
-    """Yield the lines of a text. Raise TypeError for a single string and for other items."""
+    """Yield the lines of a text. Raise TypeError unless `lines` is an iterable of strings."""
     if isinstance(lines, str):
         raise TypeError("Expected a list of lines, not a string.")
     try:
@@ -94,12 +94,14 @@ def checked_lines(lines: Iterable[object], name: str) -> Iterator[str]:
     for number, line in enumerate(iterator, 1):
         if not isinstance(line, str):
             kind = type(line).__name__
-            raise TypeError(f"Line {number} of {name} is {line!r}, a {kind}. Expected a string.")
+            raise TypeError(
+                f"Line {number} of {name} is {line!r}, of type {kind}. Expected a string."
+            )
         yield line
 
 
 def line_list(lines: Iterable[str], name: str) -> list[str]:
-    """Return `checked_lines` as a list."""
+    """Return the lines of a text as a list; see `checked_lines`."""
     return list(checked_lines(lines, name))
 
 
@@ -113,7 +115,7 @@ def checked_pairs(pairs: Iterable[object]) -> Iterator[tuple[str, str]]:
 
 
 def join_lines(lines: Iterable[str], name: str) -> str:
-    """Join lines to the text of a file. Raise an error if an item is not a single line of text.
+    """Return lines as one text, each ended by a newline. Raise an error if an item is not a line.
 
     Args:
         lines: the lines
@@ -135,15 +137,15 @@ def _several(paths: Iterable[Item]) -> Iterable[Item]:
 
 
 def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
-    """Remove a byte-order mark and Windows line ends while reading. Reject UTF-16 and UTF-32.
+    """Remove a byte-order mark and Windows line endings while reading. Reject UTF-16 and UTF-32.
 
     Args:
         file: binary file at its beginning
         name: name of the file in messages
 
     Returns:
-        The file if it is seekable and needs no conversion. Otherwise a reader of the converted
-        text, which seeks forward only. Its positions refer to the converted text.
+        The file itself if it is seekable and needs no conversion, or a reader of the converted
+        text. The reader seeks forward only, and its positions refer to the converted text.
     """
     start = file.tell() if file.seekable() else None
     head = read_line(file, name)
@@ -154,7 +156,7 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
                 f"it: iconv -f {encoding} -t UTF-8 FILE > NEW"
             )
     has_mark, is_windows = head.startswith(codecs.BOM_UTF8), head.endswith(b"\r\n")
-    removed = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line ends (CRLF)"] * is_windows
+    removed = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line endings (CRLF)"] * is_windows
     if removed:
         log.warning("%s: removed %s", name, " and ".join(removed))
     elif start is not None:
@@ -165,7 +167,7 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
 
 
 def _converted_chunks(file: Any, data: bytes, is_windows: bool) -> ByteChunks:
-    """Yield the first line, `data`, and the rest of a file, with Unix line ends if `is_windows`."""
+    """Yield the first line, `data`, and the rest of a file. Convert CRLF to LF if `is_windows`."""
     while data:
         if is_windows and data.endswith(b"\r"):  # the next byte can be LF
             data += file.readline(MAX_LINE_BYTES)
@@ -205,12 +207,12 @@ def file_on_disk(file: Any) -> Any:
 
 
 class _ChunkReader(io.RawIOBase):
-    """Reader of the bytes that a generator yields, with positions in them.
+    """Binary reader of the bytes that a generator yields.
 
     Args:
         chunks: the bytes
         fileobj: file from which the generator reads
-        again: returns a generator of the bytes from the beginning (None: seek forward only)
+        again: returns a new generator of the same bytes; without it, only forward seeks work
     """
 
     def __init__(
@@ -235,7 +237,7 @@ class _ChunkReader(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Skip the bytes before an offset. Start again if the offset has been read."""
+        """Skip to an offset. Restart the generator to move backward, if possible."""
         if offset < self._position and self._again is not None:
             self._chunks, self._ready, self._position = self._again(), memoryview(b""), 0
         if whence != io.SEEK_SET or offset < self._position:
@@ -245,7 +247,7 @@ class _ChunkReader(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        """Read up to `len(buffer)` bytes, 0 only at the end."""
+        """Read up to `len(buffer)` bytes. Return their number, 0 only at the end."""
         while not self._ready and (chunk := next(self._chunks, None)) is not None:
             self._ready = memoryview(chunk)
         data, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
@@ -281,7 +283,7 @@ def raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     while line := file.readline(MAX_LINE_BYTES):
         if len(line) == MAX_LINE_BYTES:
             raise DataError(
-                f"{name} has a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
+                f"{name} contains a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
             )
         yield line
 
@@ -349,7 +351,7 @@ def open_text(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """Return the files of a text in order, at least one.
+    """Return the files of a text in order. Raise DataError if there are none.
 
     A text is one of
 
@@ -439,7 +441,7 @@ def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes
 
 
 def require_file(path: str | Path, expected: str) -> None:
-    """Raise DataError unless a path is a regular file. `expected` says what it should be."""
+    """Raise DataError unless a path is a regular file. `expected` describes the file."""
     path = as_path(path)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "is a device or a pipe"
@@ -489,7 +491,7 @@ def _reading_error(error: Exception, path: Path) -> str:
 
 
 class Compression(NamedTuple):
-    """Functions of a compressed format. Equal data is compressed to equal bytes."""
+    """Functions for a compression format. Compression is deterministic."""
 
     compress: Callable[[bytes], bytes]
     writer: Callable[[IO[bytes]], Any]
@@ -541,7 +543,7 @@ COMPRESSIONS = {
         _zstd_reader,
     ),
 }
-"""Compressed formats by suffix."""
+"""Compression formats by suffix."""
 
 
 MAX_BITS = 1000

@@ -54,7 +54,7 @@ from fairseq_ssl.signature import Signature
 Output = str | Path | PartFolder | IO[bytes]
 """A file, a folder of parts (also as a string that ends with ``/``), or a binary stream."""
 LineFunction = Callable[[str], str]
-"""Picklable function of a line without its newline."""
+"""Picklable function that rewrites a line. Lines have no newline."""
 COMPLETE = "%s is complete, written by an earlier run of this job"
 RESUME = "Run the same job again to resume it."
 logger = logging.getLogger(__name__)
@@ -94,8 +94,8 @@ class Outputs:
                 raise UsageError(f"`output` is the folder {output}. Expected a new path in it.")
         if len(kinds) > 1:
             raise UsageError(
-                "Expected folders of parts for all outputs, with the same shard and part size, or "
-                "for none of them."
+                "The outputs are of different kinds. Expected only files, or only folders of parts "
+                "with the same shard and part size."
             )
         return cls(tuple(paths), None, kinds.pop())
 
@@ -130,7 +130,7 @@ def _compressed(result: BlockResult, suffixes: Sequence[str]) -> BlockResult:
 class TextJob(ABC):
     """A job that applies a function to each block of a corpus.
 
-    Subclasses are dataclasses. The function depends only on the block and on their fields.
+    Subclasses are dataclasses. The function depends only on the block and on the job's fields.
     """
 
     corpus: Corpus
@@ -138,9 +138,9 @@ class TextJob(ABC):
     outputs: Outputs
     """Files, folders of parts, or a stream."""
     workers: InitVar[Executor | None]
-    """Executor of the blocks or parts (None: this process)."""
+    """Executor of the blocks or parts, or None for this process."""
     progress: ProgressFactory
-    """Creates the progress report, which gets the number of processed lines."""
+    """Creates the progress report, which receives the number of processed lines."""
 
     unit: ClassVar[str] = "lines"
     may_be_empty: ClassVar[bool] = False
@@ -155,7 +155,7 @@ class TextJob(ABC):
         self.tally = Tally()
         """Counts and examples of all blocks, including those of interrupted runs."""
         self.seconds = 0.0
-        """Time of the job, including interrupted runs."""
+        """Duration of the job in seconds. For files, it includes interrupted runs."""
         self.in_order: Callable[[BlockResult], BlockResult] | None = None
         """Function that the calling process applies to the result of each block in order.
 
@@ -169,7 +169,7 @@ class TextJob(ABC):
 
     @property
     def part_size(self) -> int:
-        """Default size of the input of a part in bytes."""
+        """Default input size per part in bytes."""
         return 2**26
 
     def reads(self) -> Iterable[str | Path | None]:
@@ -191,10 +191,10 @@ class TextJob(ABC):
 
     @abstractmethod
     def prepare(self) -> BlockFunction:
-        """Load the models and resources. Return the picklable function of a block."""
+        """Load the models and resources. Return the picklable function that processes blocks."""
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Return the picklable function of a part; None if other shards must finish a stage."""
+        """Return the function that processes parts, or None if other shards must finish a stage."""
         return partial(map_blocks, self.prepare(), self.corpus.block_size)
 
     def run_stage(
@@ -212,7 +212,7 @@ class TextJob(ABC):
         return ""
 
     def check(self) -> None:  # noqa: B027  # optional
-        """Raise DataError if the counts of the blocks so far show that the text is wrong."""
+        """Raise DataError if the counts so far show that the input is wrong."""
 
     def run(self, overwrite: bool) -> bool:
         """Write the outputs. Return False if they were complete, or if other shards must finish."""
@@ -303,7 +303,7 @@ class TextJob(ABC):
         self.check()
 
     def check_end(self) -> None:
-        """Raise DataError if the counts of all blocks show that the text is wrong."""
+        """Raise DataError if the final counts show that the input is wrong."""
         if not (self.totals["lines"] or self.may_be_empty):
             raise DataError(f"{self.corpus} is empty. Expected one line or more.")
 
@@ -321,7 +321,10 @@ class TextJob(ABC):
 
     def _run_folders(self, own: PartFolder, overwrite: bool) -> bool:
         if self.corpus.is_stdin:
-            raise UsageError("A folder of parts needs a file as input, not stdin.")
+            raise UsageError(
+                "stdin cannot be split into a folder of parts. Pass a file as input, or choose an "
+                "output file."
+            )
         size = own.part_size or self.part_size
         folder = self._job_folder(own)
         with folder.locked():
@@ -374,7 +377,7 @@ class LineSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """The output, or empty for a stream."""
+    """Path of the output. It is empty for a stream."""
     lines: int
 
 
@@ -394,13 +397,12 @@ def rewrite_file(
     Args:
         source: text; None for stdin
         output: a file, a folder of parts, or a binary stream
-        build: builds the function of a line, which reads its files again in each process
+        build: returns the function that rewrites a line, which reads its files in each process
         signature: parameters of the function, with digests of its files
         reads: files that the function reads, which the output must not replace
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: creates the progress report, which gets the number of processed lines
-
+        progress: creates the progress report, which receives the number of processed lines
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
     for path in reads:
@@ -452,7 +454,7 @@ def _rewrite_block(rewrite: LineFunction, block: Block) -> BlockResult:
 def rewritten_lines(
     source: str | Path | None, rewrite: LineFunction, executor: Executor | None = None
 ) -> Iterator[str]:
-    """Yield each line of a text (None: stdin) as `rewrite_file` writes it."""
+    """Yield the rewritten lines of a text, as in `rewrite_file`. The source None is stdin."""
     blocks = Corpus((optional_path(source),)).blocks()
     work = partial(_rewrite_block, rewrite)
     with closing((executor or LocalExecutor(1)).imap(work, blocks)) as results:

@@ -197,7 +197,7 @@ def test_killed_run_resumes(here: Path) -> None:
         (("--data-dir", "."), 1, "dict.words.txt"),
         (("--data-dir", "other"), 1, "other"),
         (("--source-output", "mono"), 2, "different files"),
-        (("--source-output", "given/"), 2, "folders of parts for all outputs"),
+        (("--source-output", "given/"), 2, "The outputs are of different kinds"),
         (("--shard", "1/2"), 2, "--output made/"),
         (("--engine", "fairseq,ray"), 2, "--executor ray"),
         (("--fairseq-options=--no-such-flag 1",), 2, "--no-such-flag"),

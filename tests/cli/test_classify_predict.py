@@ -173,7 +173,9 @@ def test_texts_of_a_split_are_truncated_to_the_positions_of_the_model(
     expert.model.max_positions = lambda: 3
     short = TextClassifierPipeline(expert.model, expert.task, expert.path, expert.folder, "cpu")
     assert short.split("valid").sizes.tolist() == [3] * 9
-    assert caplog.messages[-1].startswith("9 texts are longer than 3 tokens, the maximum of the")
+    assert caplog.messages[-1].startswith(
+        "9 texts are longer than the model's maximum length of 3 tokens"
+    )
 
 
 def test_library_returns_the_same_predictions(folder: Path) -> None:

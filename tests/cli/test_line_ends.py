@@ -1,4 +1,4 @@
-"""Byte-order marks and Windows line ends do not change the output of any command."""
+"""Byte-order marks and Windows line endings do not change the output of any command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 
 MARK = b"\xef\xbb\xbf"
 NOTICE = ": removed a UTF-8 byte-order mark"
-LINE_ENDS = " and Windows line ends (CRLF)"
+LINE_ENDS = " and Windows line endings (CRLF)"
 
 
 def targets() -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_every_verb_reads_windows_text(
 
 @pytest.fixture
 def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A text of several small blocks, and a copy with Windows line ends."""
+    """A text of several small blocks, and a copy with Windows line endings."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(blocks, "BLOCK_SIZE", 4096)
     monkeypatch.setattr("fairseq_ssl.io.outputs.PAUSE", 0.0)

@@ -158,7 +158,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("filter two --filter clean -o noisy/", 2, "noisy was written with different settings"),
         ("filter two --filter clean -o a --shard 1/2", 2, "--shard needs a folder of parts"),
         ("filter two --filter clean --shard 1/2", 2, "--shard needs --output."),
-        ("filter - --filter clean -o a/", 2, "A folder of parts needs a file as input, not stdin."),
+        ("filter - --filter clean -o a/", 2, "stdin cannot be split into a folder of parts."),
     ],
 )
 def test_wrong_texts_and_outputs(

@@ -53,7 +53,7 @@ def test_local_paths() -> None:
 
 @pytest.mark.parametrize("url", ["s3://", "hdfs:///texts/news"])
 def test_url_without_a_host(url: str) -> None:
-    with pytest.raises(DataError, match="has no bucket or host"):
+    with pytest.raises(DataError, match="contains no bucket or host"):
         as_path(url)
 
 

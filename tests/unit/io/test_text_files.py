@@ -206,7 +206,7 @@ def test_lines_blocks_and_notice(
     path.write_bytes(compress_chunk(data, suffix))
     expected = ["grün\rx", "", "b\ufeff", "c \r", "last"] * 50
     assert list(read_lines(path)) == expected
-    notices = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line ends (CRLF)"] * is_windows
+    notices = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line endings (CRLF)"] * is_windows
     notice = " and ".join(notices)
     assert caplog.messages == ([f"{path}: removed {notice}"] if notice else [])
     with open_text(path) as file:
