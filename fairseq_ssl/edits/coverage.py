@@ -130,7 +130,8 @@ class Coverage:
         return [
             f"pairs           {self.pairs}{skipped}",
             f"unchanged       {_percent(self.unchanged, self.pairs)} of the pairs",
-            f"exact           {_percent(self.exact, self.pairs)} of the pairs can be corrected exactly",
+            f"exact           {_percent(self.exact, self.pairs)} of the pairs can be corrected "
+            "exactly",
             f"tokens          {_percent(self.tokens - self.lost.total(), self.tokens)} of "
             f"{self.tokens} tokens and sentence starts in {compared} pairs have the correct label",
             f"edits           {_percent(self.kept.total(), self.edits)} of {self.edits} edits have "
