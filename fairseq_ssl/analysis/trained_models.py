@@ -135,14 +135,14 @@ class TrainedModels:
             )
         if sizes.max() > min(max_length, max_tokens):
             raise DataError(
-                f"A sentence has {max(sizes)} tokens, but {self.path.name} reads at most "
-                f"{max_length} and `max_tokens` is {max_tokens}. Increase `max_tokens` or remove "
-                "long sentences."
+                f"A sentence has {max(sizes)} tokens, but the model {self.path.name} supports at "
+                f"most {max_length} and `max_tokens` is {max_tokens}. Increase `max_tokens` or "
+                "remove longer sentences from the data."
             )
         if dataset.tgt is not None and dataset.tgt_sizes.max() > max_target_length:
             raise DataError(
-                f"A target has {dataset.tgt_sizes.max()} tokens, but {self.path.name} reads at "
-                f"most {max_target_length}. Remove long sentences."
+                f"A target has {dataset.tgt_sizes.max()} tokens, but the model {self.path.name} "
+                f"supports at most {max_target_length}. Remove longer sentences from the data."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
             sample = dataset.collater([dataset[index] for index in batch])

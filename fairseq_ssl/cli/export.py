@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quantization",
         choices=QUANTIZATIONS,
         default="float32",
-        help="data type of the weights; int8 takes a quarter of the size of float32; onnx supports "
-        "only these two (default: %(default)s)",
+        help="data type of the weights; int8 weights are a quarter the size of float32 weights; "
+        "onnx supports only float32 and int8 (default: %(default)s)",
     )
 
 

@@ -54,9 +54,9 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--filter",
         action="append",
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
-        help="one or more filters in the order of application; package.module:Class is your own "
-        "filter; may be repeated; duplicates is always applied last, so it keeps the first "
-        "duplicate that passes all other filters",
+        help="one or more filters in the order of application; may be repeated; use "
+        "package.module:Class for your own filter; the filter duplicates is always applied last "
+        "and keeps the first of the duplicates that pass all other filters",
     )
     options.add_path(chosen, "--config", "YAML file with a list of filters, as shown below")
 

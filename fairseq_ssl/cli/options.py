@@ -439,7 +439,8 @@ def add_device(parser: Options, max_tokens: bool = True, part_size: str | None =
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",
-        help="device of the models; auto: all GPUs, or the CPU without GPUs (default: %(default)s)",
+        help="device for the models; auto: all GPUs, or the CPU if there are none (default: "
+        "%(default)s)",
     )
     add_execution(parser, "one per GPU, or per core", part_size)
     if not max_tokens:

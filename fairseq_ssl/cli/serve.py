@@ -31,7 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     server.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen on, without TLS and authentication (default: %(default)s)",
+        help="address to listen on; the server has neither TLS nor authentication "
+        "(default: %(default)s)",
     )
     server.add_argument(
         "--port",

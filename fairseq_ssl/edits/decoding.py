@@ -34,9 +34,9 @@ class CorrectionSearch:
     )
     min_sentence_confidence: float | None = option(
         None,
-        "min error probability of a sentence, which is the maximum over its tokens; less probable "
-        "sentences are not changed; without an error detection head, the error probability of a "
-        "token is 1 minus the probability of keep",
+        "min error probability of a corrected sentence; sentences with a lower probability are "
+        "not changed; it is the maximum over the tokens; without an error detection head, the "
+        "error probability of a token is 1 minus the probability of keep",
         low=0,
         high=1,
         usual="from the model, or 0",

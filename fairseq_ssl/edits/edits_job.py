@@ -54,7 +54,8 @@ class EditDictionaryConfig:
 
     size: int = option(
         1000,
-        "number of q-grams, the most frequent ones, that can be appended to a token or replace it",
+        "number of q-grams that can be appended to a token or replace it; the most frequent "
+        "q-grams are selected",
         low=0,
     )
     """Number of q-grams, M in PIE."""

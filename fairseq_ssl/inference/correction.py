@@ -96,8 +96,8 @@ class CorrectionConfig(CorrectionSearch):
     the number of cores)."""
     tokenizer: str | None = option(
         None,
-        "tokenizer of raw text, as for the training data; english splits nearly like spaCy but "
-        "does not require it; none expects one sentence per line, with tokens separated by spaces",
+        "tokenizer for raw text, the same as for the training data; english: similar to spaCy, "
+        "but spaCy is not required; none: one sentence per line, with tokens separated by spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
         usual="spacy; for ONNX models, english for English and moses for other languages",
     )

@@ -82,7 +82,9 @@ class ScoringConfig:
             if self.kind != kind and getattr(self, name) != getattr(type(self), name):
                 raise UsageError(f"`{name}` is for the kind {kind}, not {self.kind}. Remove it.")
         if self.name and (self.name.split() != [self.name] or "=" in self.name):
-            raise UsageError(f"`name` is {self.name!r}. Expected a name without spaces and =.")
+            raise UsageError(
+                f"`name` is {self.name!r}. Expected a name that contains no spaces and no '='."
+            )
 
     @property
     def names(self) -> tuple[str, ...]:

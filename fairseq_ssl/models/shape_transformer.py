@@ -55,7 +55,7 @@ class ShapeOptions:
     shape_eval_offset: int = option(
         0,
         "index of the first position in evaluation (absolute and shifted only); Kiyono (2022) uses "
-        "0, and the authors' code uses K",
+        "0, and the SHAPE code uses the value of --shape-max-shift",
         low=0,
     )
     shape_relative_limit: int = option(

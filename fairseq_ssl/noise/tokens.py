@@ -125,7 +125,9 @@ class ShuffleNoise:
     mean: float = option(
         0.15, "mean probability of deletion, and of replacement, of a word", low=0, high=1
     )
-    std: float = option(0.03, "standard deviation of both probabilities", low=0, high=0.5)
+    std: float = option(
+        0.03, "standard deviation of the deletion and replacement probabilities", low=0, high=0.5
+    )
     sigma: float = option(
         0.5, "standard deviation of position shifts; 0 disables shuffling", low=0, high=MAX_SHIFT
     )

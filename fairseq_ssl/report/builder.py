@@ -245,12 +245,12 @@ def build_metric(sentences: Sentences, comparison: Comparison) -> Metric:
     name, references = sentences.metric, sentences.references
     if name == "m2":
         if comparison.gold is None:
-            raise UsageError("The metric m2 needs `gold`.")
+            raise UsageError("The metric m2 needs gold edits. Set `gold` to an M2 file.")
         return MaxMatch(comparison.gold)
     if name == "gleu" and sentences.source is None:
-        raise UsageError("The metric gleu needs `source`.")
+        raise UsageError("The metric gleu needs source sentences. Set `source`.")
     if not references:
-        raise UsageError(f"The metric {name} needs `references`.")
+        raise UsageError(f"The metric {name} needs references. Set `references`.")
     if name == "gleu":
         return Gleu(references, sentences.source)
     if name == "bleu":

@@ -136,9 +136,9 @@ def _round_scores(block: IntegerArray, names: Sequence[str], file: str) -> Integ
         if 0 < median * scale < MIN_SCORE:
             highest = names[int(sides.argmax())]
             raise DataError(
-                f"{file} contains scores {name!r} of about {median:.3g} and {highest!r} "
-                f"up to {largest:.3g}. These ranges are too different for weighted sums. Rescale "
-                "or clip the scores."
+                f"In {file}, the scores {name!r} are about {median:.3g}, but the scores "
+                f"{highest!r} reach {largest:.3g}. These ranges are too different for weighted "
+                "sums. Rescale or clip the scores."
             )
     return np.asarray(np.rint(block * scale))
 

@@ -63,8 +63,8 @@ class TuningConfig:
     )
     folds: int = option(
         5,
-        "number of folds for cross-validation, which estimates the gain on unseen sentences, 2 or "
-        "more, or 0 for no cross-validation",
+        "number of cross-validation folds, 2 or more, or 0 for no cross-validation, which "
+        "estimates the gain on unseen sentences",
         metavar="K",
     )
 

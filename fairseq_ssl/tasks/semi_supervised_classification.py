@@ -94,9 +94,9 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     )
     imitator_teacher: Optional[str] = option(  # noqa: UP045
         None,
-        "expert to imitate (imitate only), as a folder with class probabilities from `fairseq-ssl "
-        "classify label` or as a checkpoint, which predicts them again in each epoch; texts that "
-        "are too long for the checkpoint are truncated at the start",
+        "expert for the stage imitate; a folder with class probabilities from `fairseq-ssl "
+        "classify label`, or a checkpoint that predicts the probabilities in each epoch; texts "
+        "longer than the checkpoint's maximum length are truncated at the start",
         usual="none",
     )
     train_subset: str = II("dataset.train_subset")

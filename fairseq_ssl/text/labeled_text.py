@@ -106,9 +106,7 @@ class PreparationConfig:
                     "fraction between 0 and 1."
                 )
             if getattr(self, name):
-                raise UsageError(
-                    f"`{name}` and `{name}_size` both select the {name} set. Set only one of them."
-                )
+                raise UsageError(f"`{name}` and `{name}_size` are both set. Set only one of them.")
             fractions += size if size < 1 else 0
         if fractions >= 1:
             raise UsageError(

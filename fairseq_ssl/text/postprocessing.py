@@ -213,8 +213,9 @@ class Postprocessing:
     )
     remove_brackets: bool = option(
         False,
-        "remove brackets after katakana that contain only Latin letters, spaces and simple "
-        "punctuation; shorter output can lower BLEU (Kiyono, 2022, section 5.5.4)",
+        "remove brackets and their content after katakana if the content is only Latin letters, "
+        "spaces and simple punctuation; shorter output can lower BLEU (Kiyono, 2022, section "
+        "5.5.4)",
     )
 
     def __post_init__(self) -> None:
