@@ -504,7 +504,7 @@ def correct_file(
         config: edit taggers and correction options.
         format_line: picklable function that formats a corrected line.
         format_name: name of the format, for the signature.
-        executor: executor of the correction (default: this process). Its worker processes need
+        executor: executor that corrects (default: this process). Its worker processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of corrected lines.

@@ -77,7 +77,7 @@ def score_nbest_file(
         source: source sentences, for translation models. The list refers to them by index, from 0.
         source_subwords: file or prefix of the source subword model (default: split at spaces).
         subwords: file or prefix of the candidate subword model (default: split at spaces).
-        executor: executor of the scoring (default: this process).
+        executor: executor that scores the candidates (default: this process).
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of scored candidates.
     """
