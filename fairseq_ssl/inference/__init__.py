@@ -1,18 +1,18 @@
 """Translation, correction and scoring with trained models, for lists of lines and for files.
 
-Call `fairseq_ssl.register` first, so that fairseq knows the tasks and architectures of the models.
+Call `fairseq_ssl.register` first. It registers the tasks and architectures of models with fairseq.
 
 >>> import fairseq_ssl
->>> from fairseq_ssl.inference import back_translate, load_model
+>>> from fairseq_ssl.inference import load_model
 >>> fairseq_ssl.register()  # doctest: +SKIP
 >>> model = load_model("checkpoint_best.pt", data_dir="data-bin")  # doctest: +SKIP
 >>> model.translate(["ein kleiner Test"])  # doctest: +SKIP
 ['a small test']
 
-`TextClassifierPipeline` classifies texts and shows the words on which each label depends.
+`TextClassifierPipeline` classifies texts. Its imitators explain labels with windows of subwords.
 `Corrector` corrects raw text with an edit tagger, and `correct_file` corrects a text of any size.
-`back_translate_file` translates a text on all cores, GPUs or machines. `score_nbest_file` adds the
-scores of a model to an n-best list, as features for `fairseq_ssl.rerank`.
+`back_translate_file` translates a text, in this process or on many cores, GPUs or machines.
+`score_nbest_file` adds model scores to an n-best list, as features for `fairseq_ssl.rerank`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MODULES = {
     "scoring": ("ScoringConfig",),
     "translation": ("DecodingConfig",),
 }
-"""Public names by module. Modules are imported on first use, because some import numpy."""
+"""Public names by module. Modules are imported on first use, because some need numpy or torch."""
 
 __all__ = [name for names in MODULES.values() for name in names]
 __getattr__ = lazy_names(__name__, MODULES)

@@ -1,4 +1,4 @@
-"""Back-translation of lists of lines and of files of any size."""
+"""Back-translation for lists of lines and for files of any size."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ BLOCK_KIB = {"cpu": 64, "cuda": 1024}
 Small blocks keep all cores busy on a short text. Large blocks fill the batches of a GPU.
 """
 PART_BLOCKS = 16
-"""Default part size, in blocks of input."""
+"""Default number of input blocks per part."""
 FILE_SEED, FILE_IDS = 2_654_435_761, 2**40
-"""Increments of the seed and the sentence ids from one input file to the next."""
+"""Amounts by which the seed and the sentence ids increase from one input file to the next."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
 """Search options that every signature contains."""
 UNSIGNED = ("model", "data_dir", "fluency_boost_lm", "fluency_boost_data", "device", "threads")
@@ -47,7 +47,7 @@ Signatures contain digests of the files instead. `device` and `threads` do not a
 translations.
 """
 _DECODING = Lock()
-"""Lock for decoding with fairseq and for sampling. Random states are global in a process."""
+"""Lock for fairseq decoding and for sampling, because random states are global in a process."""
 
 
 OUTPUT, SOURCE_OUTPUT = "output", "source_output"
@@ -60,14 +60,14 @@ TRANSLATION_COUNTS = (
 
 @dataclass(frozen=True)
 class SourceLine:
-    """A line of the source text."""
+    """A line of the source text, with its tokens and its position."""
 
     data: bytes
     start: int
     """Byte offset of the line in the text."""
     tokens: list[str]
     problem: str
-    """Reason why the line is skipped: a name in `TRANSLATION_COUNTS`, or "" if it is not."""
+    """Reason for skipping the line, a name in `TRANSLATION_COUNTS`, or "" if it is translated."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class BlockTranslator:
     config: DecodingConfig
     outputs: tuple[str, ...] = (OUTPUT,)
     files: Fingerprints = ()
-    """Fingerprints of the models. If they change, a process loads the models again."""
+    """Fingerprints of models and resources. If they change, a process loads the models again."""
 
     def __call__(self, block: Block) -> BlockResult:
         """Translate a block with the decoder of this process."""
@@ -91,7 +91,7 @@ class BlockTranslator:
         return self.translate(block, decoder)
 
     def translate(self, block: Block, decoder: FairseqDecoder | CTranslate2Decoder) -> BlockResult:
-        """Translate a block with `decoder`, seeded with the block index and the file index."""
+        """Translate a block with `decoder`, seeded from the config, block index and file index."""
         lines = list(self._lines(block))
         valid = [line for line in lines if not line.problem]
         number, file = block.seeds
@@ -130,7 +130,7 @@ class BlockTranslator:
 def process_decoder(
     engine: str, config: DecodingConfig, worker: int, files: Fingerprints
 ) -> FairseqDecoder | CTranslate2Decoder:
-    """Return the decoder of this process. It is loaded on first use and when `files` change."""
+    """Return the decoder of this process. It is loaded again if an argument changes."""
     return DECODERS[engine](config, worker)
 
 
@@ -230,7 +230,7 @@ def back_translate(
 
 @dataclass(frozen=True)
 class BackTranslationSummary:
-    """Counts of a translated text."""
+    """Signature, outputs and counts of a translated text."""
 
     signature: Signature
     outputs: tuple[Path, ...]
@@ -249,7 +249,7 @@ class BackTranslationSummary:
     written: int
     """Number of tokens in the translations."""
     seconds: float
-    """Translation time in seconds, including interrupted runs."""
+    """Translation time in seconds. For output files, it includes interrupted runs."""
 
 
 def back_translate_file(
@@ -263,7 +263,7 @@ def back_translate_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> BackTranslationSummary | None:
-    """Translate a text. Return None if this run does not complete the output.
+    """Translate a text. Return None if the output was complete or other shards must finish.
 
     The translations do not depend on the executor, the parts or the shards. An interrupted run
     resumes.
@@ -275,7 +275,7 @@ def back_translate_file(
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures and searches.
         source_output: destination of the source lines, aligned with the translations: a file, or a
             folder of parts if `output` is one.
-        executor: executor of the translation (default: this process). For the engine ``fairseq``,
+        executor: executor that translates (default: this process). For the engine ``fairseq``,
             its worker processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace existing outputs.
         progress: creates the progress report, which receives the number of translated lines.
@@ -315,7 +315,7 @@ def _prepare(config: DecodingConfig, engine: str) -> DecodingConfig:
 
 @dataclass
 class _BackTranslationJob(TextJob):
-    """The job of `back_translate_file`."""
+    """Resumable job that `back_translate_file` runs."""
 
     config: DecodingConfig
     engine: str
@@ -327,7 +327,7 @@ class _BackTranslationJob(TextJob):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the outputs."""
+        """Names of the outputs that are written."""
         return (OUTPUT, SOURCE_OUTPUT)[: max(1, len(self.outputs.paths))]
 
     def parameters(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Text classification with a trained model, and the windows that explain a label."""
+"""Text classification with a trained model, and subword windows that explain its labels."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ logger = logging.getLogger(__name__)
 BLOCK = 4096
 """Block size in lines. The texts of a block are sorted by length for batching."""
 PART_SIZE = 2**15
-"""Default part size of teacher labels, in lines. Parts are large: readers keep all of them open."""
+"""Default number of teacher labels per part. Parts are large, as readers keep all of them open."""
 SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Consecutive subwords, and their weight for the label."""
+    """Consecutive subwords of a text, and their weight for its predicted label."""
 
     text: str
     weight: float
-    """Decrease in the label's margin over the second-best label if the window is removed."""
+    """Weighted decrease in log p(label) - log p(second-best label) if the window is removed."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Prediction:
     probabilities: dict[str, float]
     """Probability of each label."""
     windows: tuple[Window, ...] = ()
-    """Windows with the largest weights, for models with imitators."""
+    """Windows with the largest weights. Only models with imitators return windows."""
 
 
 class TextClassifierPipeline:
@@ -108,7 +108,7 @@ class TextClassifierPipeline:
         Args:
             path: checkpoint of an expert, alone or with imitators.
             data: data folder with the dictionaries of the training data.
-            device: ``cpu`` or ``cuda``.
+            device: ``cpu``, ``cuda``, or a GPU such as ``cuda:1``.
             batch_size: number of texts per batch.
         """
         options = task_options(read_checkpoint(path))
@@ -121,14 +121,14 @@ class TextClassifierPipeline:
         return cls(models[0], task, path, data, device, batch_size)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy only the paths. The files are loaded again."""
+        """Pickle and copy the paths, the device and the batch size. The model is loaded again."""
         return type(self).load, (self.path, self.folder, str(self.device), self.batch_size)
 
     def __repr__(self) -> str:
         return f"TextClassifierPipeline({type(self.model).__name__}, folder={str(self.folder)!r})"
 
     def check_windows(self, windows: int) -> None:
-        """Raise UsageError if `windows` is above 0 and the model has no imitators."""
+        """Raise UsageError if `windows` is negative, or above 0 for a model without imitators."""
         check_integer("windows", windows, 0)
         if windows and not self.has_imitators:
             raise UsageError(
@@ -164,7 +164,7 @@ class TextClassifierPipeline:
         )
 
     def texts(self, lines: Sequence[str]) -> TwoViewDataset:
-        """Return texts as a dataset, tokenized with the settings of the data folder."""
+        """Tokenize texts with the settings of the data folder. Return them as a dataset."""
         settings = self._settings()
         if settings["lower"]:
             lines = [line.lower() for line in lines]
@@ -192,11 +192,11 @@ class TextClassifierPipeline:
         return probabilities
 
     def classify(self, lines: Sequence[str], windows: int = 0) -> list[Prediction]:
-        """Return the predicted label of each text.
+        """Return the predicted label and the class probabilities of each text.
 
         Args:
-            lines: texts.
-            windows: number of windows to return for each text, for models with imitators.
+            lines: texts, which are tokenized with the settings of the data folder.
+            windows: maximum number of windows per text, 0 for models without imitators.
         """
         lines = line_list(lines, "the texts")
         dataset = self.texts(lines)
@@ -271,8 +271,8 @@ class TextClassifierPipeline:
     def _windows(self, subwords: Tensor, logits: Tensor, count: int) -> list[tuple[Window, ...]]:
         """Return up to `count` windows with the largest positive weights for each text.
 
-        The weight of a window is the decrease in the label's margin over the second-best label
-        if the window is excluded from its imitator's mean.
+        The weight of a window is the decrease in log p(label) - log p(second-best label) if the
+        window is excluded from its imitator's mean, multiplied by the imitator's weight.
         """
         best = logits.topk(2).indices
         windows: list[list[Window]] = [[] for _ in subwords]
@@ -306,14 +306,14 @@ class TextClassifierPipeline:
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return, for each window, the decrease in log p(best) - log p(second) without it [windows].
+    """Return the decrease in log p(best) - log p(second) if each window is removed [windows].
 
     p is the mean of the class probabilities over the windows of a text. If the only window of a
     text is removed, p is uniform.
 
     Args:
         probabilities: [windows, classes], class probabilities of each window.
-        texts: [windows], index of the text of each window.
+        texts: [windows], index of each window's text.
         counts: [batch], number of windows of each text.
         best: [batch, 2], the best and the second-best class of each text.
     """
@@ -328,12 +328,12 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """Signature and folder of teacher labels."""
+    """Signature, folder and number of teacher labels."""
 
     signature: Signature
     path: Path
     lines: int
-    """Number of labeled lines, including earlier interrupted runs."""
+    """Number of labeled lines in this shard, including those of interrupted runs."""
 
 
 def label_split(
@@ -353,21 +353,21 @@ def label_split(
 ) -> LabelSummary | None:
     """Write the class probabilities of a split, as teacher labels for imitators.
 
-    Return None if this run does not complete the output. An interrupted run resumes.
+    Return None if the output was complete or other shards must finish. An interrupted run resumes.
 
     Args:
         model: checkpoint of an expert, alone or with imitators.
         data: data folder with the split and the dictionaries of the training data.
         output: folder in which to write the folder ``SPLIT.npy``. Its parts contain probabilities
             in half precision [lines, classes].
-        split: split of the data folder.
+        split: name of a split in the data folder.
         device: ``cpu``, or ``cuda`` for one GPU per process.
         threads: number of CPU threads per process (default: 1 in worker processes, else torch's
             setting).
         batch_size: number of texts per batch.
         part_size: number of lines per part.
-        shard: (i, n) for the i-th of n shards, from 1. All shards write to the same folder.
-        executor: executor of the parts (default: this process). Its worker processes need
+        shard: (i, n) to label only shard i of n, with i from 1. All shards write to one folder.
+        executor: executor that labels the parts (default: this process). Its processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of labeled lines.
@@ -426,7 +426,7 @@ class _PartLabeler:
     batch_size: int
 
     def __call__(self, index: int, texts: Span) -> Record:
-        """Write a part. The offsets in `texts` are text indices."""
+        """Write a part and return its record. The offsets in `texts` are text indices."""
         classifier, dataset = _loaded_split(self, worker_number())
         first, last = texts.starts[0], texts.end or 0
         with part_file(self.folder, f"part-{index:05d}.npy") as file:
@@ -440,7 +440,7 @@ class _PartLabeler:
 
 @lru_cache(maxsize=1)
 def _loaded_split(job: _PartLabeler, worker: int) -> tuple[TextClassifierPipeline, TwoViewDataset]:
-    """Return the classifier and the split. Each process loads them once."""
+    """Return the classifier and the dataset of the split. Each process loads them once."""
     set_threads(job.threads)
     device = str(torch_device(job.device, worker))
     classifier = TextClassifierPipeline.load(job.model, job.data, device, job.batch_size)
@@ -454,12 +454,12 @@ def predict_lines(
     windows: int = 0,
     name: str = "stdin",
 ) -> Iterator[str]:
-    """Yield a line for each text: label, class probabilities and top windows, separated by tabs.
+    """Yield a tab-separated line for each text: label, class probabilities, and any windows.
 
     Args:
-        classifier: the loaded model.
-        lines: texts.
-        windows: number of windows to show for each text, for models with imitators.
+        classifier: classifier that labels the texts.
+        lines: texts, as in `TextClassifierPipeline.classify`.
+        windows: maximum number of windows per text, 0 for models without imitators.
         name: file name for error messages.
     """
     count, truncated, lines = 0, 0, iter(lines)

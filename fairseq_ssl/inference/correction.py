@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 NO_TOKENIZER = "none"
 ONNX, GECTOR, FAIRSEQ = "onnx", "gector", "fairseq"
-"""Model formats."""
+"""Formats of edit taggers."""
 BLOCK_KIB = 64
 """Block size in KiB. A process corrects one block at a time."""
 
@@ -146,7 +146,7 @@ class CorrectionConfig(CorrectionSearch):
 
     @property
     def is_onnx(self) -> bool:
-        """True if the models are in ONNX format. They run without torch and fairseq."""
+        """True if the models are in ONNX format. Such models run without torch and fairseq."""
         return self.format == ONNX
 
     @property
@@ -157,7 +157,7 @@ class CorrectionConfig(CorrectionSearch):
 
     @property
     def search(self) -> CorrectionSearch:
-        """Search options. Options that are None have the values stored in the first model."""
+        """Search options. Unset options have the value in the first model, or in `DEFAULT`."""
         first = Path(self.models[0])
         if self.format == ONNX:
             return self.or_else(read_onnx_config(first).search)
@@ -170,7 +170,7 @@ class CorrectionConfig(CorrectionSearch):
 
 @dataclass(frozen=True)
 class Edit:
-    """A correction of consecutive tokens of a line."""
+    """A correction of consecutive tokens in a line."""
 
     start: int
     """Offset of the first character to replace."""
@@ -181,7 +181,7 @@ class Edit:
     target: str
     """The replacement tokens, separated by spaces."""
     probability: float
-    """Minimum probability of the model's edits in this correction, or 1 for spelling."""
+    """Minimum probability of the model's edits in this correction, or 1 for a spelling change."""
     type: str | None = None
     """ERRANT error type, such as R:VERB:SVA, or None if `CorrectionConfig.explain` is not set."""
 
@@ -195,7 +195,7 @@ class CorrectedLine:
     edits: tuple[Edit, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the line as a dict for JSON. Edits without an ERRANT type have no key ``type``."""
+        """Return a JSON-serializable dict. Edits without an ERRANT type have no key ``type``."""
         edits = [
             {name: value for name, value in asdict(edit).items() if value is not None}
             for edit in self.edits
@@ -243,13 +243,13 @@ class Corrector(loading.ConfiguredModel):
 
     @property
     def models(self) -> list[Any]:
-        """Torch modules of the models, or an `OnnxTagger` for each model in ONNX format."""
+        """Torch modules of the edit taggers, or an `OnnxTagger` for each model in ONNX format."""
         return list(self._rounds.engine.models)
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
         """Return the corrected lines. A line may contain several sentences.
 
-        Spaces and quotes around unedited words are preserved.
+        Spaces and quotes around unedited words are preserved, unless the tokenizer is ``none``.
         """
         lines = line_list(lines, "the text")
         sentences = [self._segment(line) for line in lines]
@@ -301,7 +301,7 @@ class Corrector(loading.ConfiguredModel):
 def _edit(
     line: str, sentence: Sentence, change: TokenEdit, kind: str | None, probability: float
 ) -> Edit:
-    """Return a change of tokens as an edit with character offsets in the line."""
+    """Convert a token edit to an `Edit` with character offsets in the line."""
     if change.start < change.end:
         start, end = sentence.starts[change.start], sentence.ends[change.end - 1]
     else:
@@ -310,7 +310,7 @@ def _edit(
 
 
 def _places_to_move(tokens: Sequence[str], edit: TokenEdit) -> int:
-    """Return the number of positions an edit can move right with the same result.
+    """Return the number of positions by which an edit can move right without changing the result.
 
     It is 0 for replacements, because only insertions and deletions can move.
     """
@@ -327,16 +327,16 @@ def change_probabilities(
     changes: Sequence[TokenEdit],
     applied: Sequence[AppliedEdit],
 ) -> list[float]:
-    """Return the minimum probability of the model's edits in each change, 1 for spelling.
+    """Return, for each change, the minimum probability of its model edits, or 1 for spelling.
 
     The position of a change is ambiguous if a token is repeated. Therefore, an edit that overlaps
     no change counts for the adjacent changes.
 
     Args:
-        source: tokens of the sentence.
-        spelled: the same tokens with corrected spelling.
+        source: tokens of the uncorrected sentence.
+        spelled: the same tokens with corrected spelling, which the model reads.
         changes: changes from `source` to the corrected sentence.
-        applied: edits of `spelled`, from all rounds.
+        applied: the model's edits of `spelled`, from all rounds.
     """
     touched = [
         [
@@ -362,7 +362,7 @@ def change_probabilities(
 
 
 def load_rounds(config: CorrectionConfig) -> EditRounds:
-    """Load models and return their correction rounds. ONNX models need no torch or fairseq."""
+    """Load edit taggers into `EditRounds`. ONNX models need neither torch nor fairseq."""
     if config.is_onnx:
         from fairseq_ssl.inference.onnx_tagger import load_onnx_rounds
 
@@ -395,7 +395,7 @@ class LineFormat:
     """True to mark the edits of a ``diff`` with terminal colors."""
 
     def __call__(self, line: CorrectedLine) -> str:
-        """Return the formatted line, followed by a line for each explained edit."""
+        """Return the formatted line. With `explain`, add a line for each edit, except to JSON."""
         if self.kind == "json":
             return json.dumps(line.as_json(), ensure_ascii=False)
         text = self._marked(line) if self.kind == "diff" else line.text
@@ -436,10 +436,10 @@ class BlockCorrector:
     config: CorrectionConfig
     format_line: LineFormatter
     files: Fingerprints = ()
-    """Fingerprints of the models. If they change, a process loads the models again."""
+    """Fingerprints of models and resources. If they change, a process loads the models again."""
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the corrected lines of a block."""
+        """Return the formatted corrections and the counts of a block."""
         lines = block.lines()
         corrected = self._correct(block, lines)
         edits = [len(line.edits) for line in corrected]
@@ -450,7 +450,7 @@ class BlockCorrector:
     def _correct(self, block: Block, lines: Sequence[str], first: int = 0) -> list[CorrectedLine]:
         """Correct consecutive lines of a block, starting at index `first`.
 
-        On a DataError, the lines are halved until the error can name its line in the file.
+        On a DataError, the halves are corrected separately, down to the line that causes the error.
         """
         corrector = _corrector(self.config, worker_number(), self.files)
         try:
@@ -472,14 +472,14 @@ def _corrector(config: CorrectionConfig, worker: int, files: Fingerprints) -> Co
 
 @dataclass(frozen=True)
 class CorrectionSummary:
-    """Counts of a corrected text."""
+    """Signature and counts of a corrected text."""
 
     signature: Signature
     lines: int
     changed: int
     edits: int
     seconds: float
-    """Correction time in seconds, including interrupted runs."""
+    """Correction time in seconds. For output files, it includes interrupted runs."""
 
 
 def correct_file(
@@ -493,7 +493,7 @@ def correct_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> CorrectionSummary | None:
-    """Correct a text. Return None if this run does not complete the output.
+    """Correct a text. Return None if the output was complete or other shards must finish.
 
     The corrections do not depend on the executor, the parts or the shards. An interrupted run
     resumes.
@@ -501,10 +501,10 @@ def correct_file(
     Args:
         source: text, or None for stdin.
         output: destination of the corrected lines: a file, a folder of parts, or a binary stream.
-        config: models and options.
+        config: edit taggers and correction options.
         format_line: picklable function that formats a corrected line.
         format_name: name of the format, for the signature.
-        executor: executor of the correction (default: this process). Its worker processes need
+        executor: executor that corrects (default: this process). Its worker processes need
             `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of corrected lines.
@@ -521,7 +521,7 @@ def correct_file(
 
 @dataclass
 class _CorrectionJob(TextJob):
-    """The job of `correct_file`."""
+    """Resumable job that `correct_file` runs."""
 
     config: CorrectionConfig
     format_line: LineFormatter

@@ -30,19 +30,19 @@ from fairseq_ssl.io.text_files import require_file
 from fairseq_ssl.signature import Signature
 
 MODEL_FILE = "model.bin"
-"""Name of the file with the weights in a CTranslate2 model folder."""
+"""Name of the weights file in a CTranslate2 model folder."""
 FAIRSEQ_ONLY = ("noisy_beam_beta", "fluency_boost_lm", "fairseq_options")
 """Search options that CTranslate2 does not support."""
 
 TOO_LARGE = ("out of memory", "No position encodings")
-"""Substrings of CTranslate2 errors for batches that exceed the memory or the max length."""
+"""Substrings of CTranslate2 errors for batches that exceed the memory or the maximum length."""
 
 NOT_SUPPORTED = (
     *("constraints", "lm_path", "model_overrides", "post_process", "prefix_size"),
     *("print_alignment", "replace_unk", "score_reference", "bpe", "tokenizer", "seed"),
     *("max_tokens", "batch_size", "buffer_size", "bf16", "amp", "num_shards", "shard_id"),
 )
-"""fairseq-interactive options that are not supported for the translation of blocks."""
+"""fairseq-interactive options that block translation does not support."""
 
 Hypotheses = list[str] | None
 """Hypotheses of a sentence, best first, or None if the search failed.
@@ -133,7 +133,7 @@ class CTranslate2Decoder:
 
         Args:
             sentences: tokens of each sentence.
-            ids: unique id of each sentence, which seeds noisy beam search.
+            ids: unique id of each sentence, which seeds noisy beam search in `FairseqDecoder`.
         """
         config = self.config
         if any(len(tokens) > self.longest for tokens in sentences):
@@ -240,7 +240,7 @@ def _package() -> Any:
 
 
 class FairseqDecoder:
-    """Decoder that uses fairseq models and the generator of their task."""
+    """Decoder that uses fairseq models and their task's sequence generator."""
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
         check_registered()
@@ -443,7 +443,7 @@ def _own_options(config: DecodingConfig) -> dict[str, Any]:
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
-    """Return options as command-line arguments. Options that are False are omitted."""
+    """Return options as command-line arguments. Options with the value False are omitted."""
     words = []
     for name, value in options.items():
         if value is not False:

@@ -24,7 +24,7 @@ from fairseq_ssl.text.vocabulary import read_entries
 
 LogProbabilities = NDArray[np.float64]
 PENALTY = 0.8
-"""Alpha of PenLP (Lau et al., 2020)."""
+"""Exponent alpha of the length penalty in PenLP (Lau et al., 2020)."""
 
 
 def by_length(
@@ -50,7 +50,7 @@ def penalized(log_probabilities: LogProbabilities, lengths: LogProbabilities) ->
 
 
 def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
-    """Return the unigram log-probability of each symbol, [symbols], with add-one smoothing."""
+    """Return the add-one-smoothed unigram log-probability of each symbol [symbols]."""
     smoothed = counts + 1.0
     return np.asarray(np.log(smoothed / smoothed.sum()))
 
@@ -96,7 +96,7 @@ class FairseqModels:
         """Return logits [tokens, symbols] for the masked tokens.
 
         Args:
-            model: one of the models.
+            model: a model of the ensemble.
             block: ids [rows, time] of sentences with start and end tokens.
             masked: [rows, time], True for the tokens to score.
         """
@@ -171,7 +171,7 @@ MaskedModels = FairseqModels | FolderModels
 
 
 def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
-    """Load masked language models: folders with transformers, and checkpoints with fairseq."""
+    """Load masked language models: Hugging Face folders or fairseq checkpoints, but not both."""
     folders = [Path(path).is_dir() for path in scoring.models]
     if any(folders) and not all(folders):
         raise UsageError(
@@ -183,7 +183,7 @@ def masked_models(scoring: ScoringConfig, worker: int) -> MaskedModels:
 
 
 class MaskedStates:
-    """Sentence embeddings: mean hidden states of a masked language model."""
+    """Sentence encoder that averages the hidden states of a masked language model."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
@@ -277,9 +277,9 @@ class MaskedModelScorer:
         self.masked = masked_models(scoring, worker)
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return log P / length and PenLP of each translation, without start and end tokens.
+        """Return log P / length and PenLP of each translation, and the counts.
 
-        log P is the sum of the log-probabilities of the tokens, each masked in turn.
+        log P sums token log-probabilities without start and end. Each token is masked in turn.
         """
         ids = self.masked.rows([target for _, target in pairs])
         rows, unknown, cut = _truncate(ids, self.masked.special.unknown, self.masked.longest() - 2)
@@ -313,7 +313,7 @@ class MaskedModelScorer:
 
         Args:
             rows: ids of the sentences.
-            which: [tokens], index in `rows` of the sentence of each token.
+            which: [tokens], index of each token's sentence in `rows`.
             where: [tokens], position of each token in its sentence.
         """
         import torch
@@ -338,8 +338,8 @@ class MaskedModelScorer:
 def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
     """Return the count of each symbol [symbols], from a file or from the dictionary.
 
-    Raise DataError if the counts in the dictionary are all equal, or if the file contains no symbol
-    of the dictionary.
+    Raise DataError if the counts in the dictionary are all equal, or if the file contains counts
+    for none of the dictionary's symbols.
     """
     counts = np.zeros(len(dictionary))
     if path is None:

@@ -31,7 +31,7 @@ def gpu_count() -> int:
 def torch_device(name: str, worker: int = 0) -> Any:
     """Return a torch device. Raise UsageError if it is not available.
 
-    With ``cuda``, each process gets its own GPU, selected by its index `worker`, from 0.
+    With ``cuda``, the worker index modulo the number of GPUs selects the GPU.
     """
     import torch
 
@@ -51,7 +51,7 @@ def torch_device(name: str, worker: int = 0) -> Any:
 def set_threads(threads: int | None) -> None:
     """Set torch's number of CPU threads in this process.
 
-    None sets 1 in a worker process and changes nothing in other processes.
+    If `threads` is None, set 1 in a worker process, and change nothing in other processes.
     """
     import torch
 
@@ -126,7 +126,7 @@ def load_taggers(
     """Load an edit tagger, or an ensemble, from checkpoints.
 
     Args:
-        paths: checkpoints.
+        paths: a checkpoint for each edit tagger.
         data_dir: folder of the binarized training data. Word-level models do not need it.
         device: ``cpu``, ``cuda`` for one GPU per process, or a GPU such as ``cuda:1``.
     """
@@ -142,11 +142,11 @@ def load_taggers(
 
 
 def load_gector(paths: Sequence[str | Path], encoder: Path | None, device: str = "cpu") -> Taggers:
-    """Load a GECToR model, or an ensemble of models with the same labels.
+    """Load a GECToR model, or an ensemble of GECToR models with the same labels.
 
     Args:
         paths: model folders or ``.th`` files.
-        encoder: folder of the encoder, as in `read_gector`.
+        encoder: folder of the pretrained encoder, or None for the default; see `read_gector`.
         device: as in `load_taggers`.
     """
     from omegaconf import OmegaConf
@@ -176,7 +176,7 @@ def load_gector(paths: Sequence[str | Path], encoder: Path | None, device: str =
 
 
 def _prepared(models: Sequence[Any], device: str) -> list[Any]:
-    """Return edit taggers in evaluation mode on a device."""
+    """Move edit taggers to a device and prepare them for inference."""
     on_device = torch_device(device, worker_number())
     for model in models:
         model.to(on_device).eval().prepare_for_inference_(None)
@@ -186,13 +186,13 @@ def _prepared(models: Sequence[Any], device: str) -> list[Any]:
 def torch_rounds(
     models: Sequence[Any], task: Any, weights: Sequence[float], search: CorrectionSearch
 ) -> EditRounds:
-    """Return the correction rounds with edit taggers from `load_taggers` or `load_gector`.
+    """Return `EditRounds` that use edit taggers from `load_taggers` or `load_gector`.
 
     Args:
-        models: edit taggers.
+        models: edit taggers on the same device.
         task: task with the dictionaries of the models.
-        weights: weights of the models, empty for equal weights.
-        search: search options.
+        weights: ensemble weights, one for each model, or empty for equal weights.
+        search: search options without None, such as `CorrectionConfig.search`.
     """
     from fairseq_ssl.edits.rounds import EditRounds
     from fairseq_ssl.generation.torch_engine import TorchEngine
@@ -215,7 +215,7 @@ class LoadedModels:
     device: Any
 
     def average(self, by_model: Sequence[Any]) -> Any:
-        """Average probabilities over the models. Inputs and result are log-probabilities."""
+        """Average the models' probabilities. Inputs and result are log-probabilities."""
         import torch
 
         if len(by_model) == 1:
@@ -238,7 +238,7 @@ class LoadedModels:
 def check_models(scoring: ScoringConfig) -> dict[str, Any]:
     """Check the models. Return the task options that override those in the checkpoints.
 
-    Raise UsageError if a model is not of the kind `scoring.kind`.
+    Raise UsageError if a model's kind is not `scoring.kind`, and DataError if dict.txt is missing.
     """
     from fairseq_ssl.checkpoints.files import (
         read_checkpoint,
@@ -327,7 +327,7 @@ def max_source_length(models: Iterable[Any]) -> float:
 
 
 def forget_unknown_words(task: Any) -> None:
-    """Remove the out-of-vocabulary words to which copying models have assigned ids.
+    """Remove the out-of-vocabulary words that a copying model's dictionary has assigned ids.
 
     Their ids become invalid. Edit taggers are skipped, because they cache words by id.
     """

@@ -58,7 +58,7 @@ def export(
         data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. A word-level
             edit tagger does not need it.
         source_lang: source language. It selects the direction of a two-way model.
-        target_lang: target language.
+        target_lang: target language of this direction.
         encoder: folder of the encoder with which a GECToR model was trained (default: the public
             encoder that the model names).
         quantization: data type of the weights, for ``ctranslate2`` and ``onnx``. The format
@@ -110,7 +110,7 @@ def _export_tagger(
     encoder: str | Path | None,
     options: Mapping[str, str],
 ) -> Signature:
-    """Convert an edit tagger to a folder. `options` override its task options."""
+    """Export an edit tagger to a folder. `options` override its task options."""
     from fairseq_ssl.checkpoints.gector import is_gector, read_search
     from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
     from fairseq_ssl.generation.tagger_export import QUANTIZATIONS, quiet, write_onnx
@@ -147,7 +147,7 @@ def _export_tagger(
 
 
 def _read_direction(checkpoint: Path, to: str, source: str | None, target: str | None) -> State:
-    """Read a checkpoint, and select a direction if it has two."""
+    """Read a checkpoint. From a two-way model, extract the direction from `source` to `target`."""
     state = read_checkpoint(checkpoint)
     check_finite(state["model"], checkpoint)
     if is_two_way(state):

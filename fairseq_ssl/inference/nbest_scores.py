@@ -1,4 +1,4 @@
-"""Model scores of the candidates of n-best lists, as features for re-ranking."""
+"""Model scores for n-best candidates, used as re-ranking features."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ logger = logging.getLogger(__name__)
 BLOCK_KIB = 256
 """Block size in KiB. The candidates of a block are sorted by length and scored together."""
 LAST = "last"
-"""Key of the number of candidates for the last source sentence."""
+"""Name of a block's count of candidates for the last source sentence."""
 
 
 @dataclass(frozen=True)
 class NBestScoresSummary:
-    """Score names and counts of a scored n-best list."""
+    """Signature, score names and counts for a scored n-best list."""
 
     signature: Signature
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class NBestScoresSummary:
     cut: int
     """Number of candidates that were truncated to the model's maximum length."""
     seconds: float
-    """Scoring time in seconds, including interrupted runs."""
+    """Scoring time in seconds. For output files, it includes interrupted runs."""
 
 
 def score_nbest_file(
@@ -66,18 +66,18 @@ def score_nbest_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NBestScoresSummary | None:
-    """Add a model's scores to an n-best list. Return None if this run does not finish.
+    """Add model scores to an n-best list. Call `fairseq_ssl.register` first.
 
-    An interrupted run resumes. Call `fairseq_ssl.register` first.
+    Return None if the output was complete or other shards must finish. An interrupted run resumes.
 
     Args:
         nbest: n-best list, or None for stdin.
         output: destination of the scored list: a file, a folder of parts, or a binary stream.
         config: models and scoring options.
-        source: source sentences, for translation models. The list contains their indices, from 0.
+        source: source sentences, for translation models. The list refers to them by index, from 0.
         source_subwords: file or prefix of the source subword model (default: split at spaces).
         subwords: file or prefix of the candidate subword model (default: split at spaces).
-        executor: executor of the scoring (default: this process).
+        executor: executor that scores the candidates (default: this process).
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of scored candidates.
     """
@@ -99,7 +99,7 @@ def score_nbest_file(
 
 @dataclass
 class _NBestJob(TextJob):
-    """The job of `score_nbest_file`."""
+    """Resumable job that `score_nbest_file` runs."""
 
     config: ScoringConfig
     files: Mapping[str, Path | None]
@@ -150,12 +150,12 @@ class _NBestJob(TextJob):
         )
 
     def check(self) -> None:
-        """Raise DataError if too many tokens are unknown."""
+        """Raise DataError if most tokens are unknown. Do not check fewer than `CHECKED_TOKENS`."""
         if self.totals["tokens"] >= CHECKED_TOKENS:
             self._check_tokens()
 
     def check_end(self) -> None:
-        """Check the tokens of a short list. Warn if it has no candidates for the last source."""
+        """Check all tokens. Warn if the list has no candidates for the last source sentence."""
         super().check_end()
         self._check_tokens()
         source = self.files["source"]
@@ -180,14 +180,14 @@ class NBestScorer:
     source: Path | None = None
     """Source sentences, one per line."""
     source_subwords: Path | None = None
-    """Subword model of the sources. If None, they are split at spaces."""
+    """Subword model of the source sentences. If None, they are split at spaces."""
     subwords: Path | None = None
     """Subword model of the candidates. If None, they are split at spaces."""
     files: Fingerprints = ()
-    """Fingerprints of the models. If they change, a process loads the models again."""
+    """Fingerprints of models and resources. If they change, a process loads the models again."""
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the lines of a block with their scores added."""
+        """Return the lines of a block with the scores added, and the counts."""
         lines = block.lines()
         candidates = [parse_candidate(line, block.place(i)) for i, line in enumerate(lines)]
         names = self.scoring.names
@@ -223,7 +223,7 @@ class NBestScorer:
         return _lines(self.source, *file_fingerprint(self.source)) if self.source else ()
 
     def _pairs(self, block: Block, candidates: Sequence[tuple[int, Candidate]]) -> list[TokenPair]:
-        """Return the source tokens and the tokens of each candidate."""
+        """Return a pair of source tokens and candidate tokens for each candidate."""
         segment = subword_segmenter(self.subwords)
         segment_source = subword_segmenter(self.source_subwords)
         lines = self._sources()
@@ -244,7 +244,7 @@ class NBestScorer:
 
 @lru_cache(maxsize=4)
 def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int, files: Fingerprints) -> Scorer:
-    """Return the scorer of this process. It is loaded only once."""
+    """Return the scorer of this process. It is loaded again only if an argument changes."""
     return load(scoring, worker)
 
 

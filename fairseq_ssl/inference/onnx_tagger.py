@@ -34,9 +34,9 @@ from fairseq_ssl.text.spans import Ids, Spans
 from fairseq_ssl.text.word_ids import WordIds
 
 MIN_SHARE = 0.75
-"""Min length of a sentence in a group, relative to the longest sentence."""
+"""Min length of a sentence, as a fraction of the longest sentence in its group."""
 MIN_SUBWORDS = 128
-"""Min number of subwords, including padding, for an efficient model call."""
+"""Min number of subwords in a group, including padding, for an efficient model call."""
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 """Disabled onnxruntime fusions. On a CPU, the unfused operators are several times faster."""
 SILENT = 4
@@ -46,13 +46,13 @@ Arrays = list[NDArray[Any]]
 
 
 class OnnxTagger:
-    """An edit tagger in ONNX format."""
+    """Edit tagger in ONNX format that runs with onnxruntime."""
 
     def __init__(self, folder: Path, words: WordIds, threads: int) -> None:
         """Load a folder that `write_onnx` wrote.
 
         Args:
-            folder: folder in ONNX format.
+            folder: folder with the ONNX model, its configuration and its vocabulary.
             words: word ids, shared by the models of an ensemble.
             threads: number of threads, or 0 for one per core.
         """
@@ -85,7 +85,7 @@ class OnnxTagger:
         return self.config.max_source_positions - ends
 
     def __call__(self, batch: WindowBatch, outputs: Sequence[str]) -> Arrays:
-        """Return outputs of the model at the used positions of windows.
+        """Return the named model outputs at the used positions of the windows.
 
         Sentences of similar lengths are processed together, to reduce padding.
         """
@@ -129,7 +129,7 @@ class OnnxTagger:
         return arrays
 
     def _check_interface(self) -> None:
-        """Check the inputs and outputs. A run with the largest id checks the weight shapes."""
+        """Check the inputs and outputs, and run the model on the largest id to check its shapes."""
         inputs = tuple((part.name, part.type) for part in self.session.get_inputs())
         names = {part.name for part in self.session.get_outputs()}
         expected = tuple((name, "tensor(int64)") for name in self.config.inputs)
@@ -151,7 +151,7 @@ class OnnxEngine(TaggerEngine):
     """Engine that scores edits with taggers in ONNX format."""
 
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores of the used positions of windows."""
+        """Return the scores at the used positions of the windows."""
         if len(self.models) == 1:
             return TopEdits(*self.models[0](batch, TOP_OUTPUTS))
         edits, errors = self.mean(model(batch, ALL_OUTPUTS) for model in self.models)
@@ -188,12 +188,12 @@ def group_by_length(lengths: Ids) -> tuple[Ids, list[tuple[Ids, int]]]:
 def load_onnx_rounds(
     folders: Sequence[Path], weights: Sequence[float], search: CorrectionSearch, threads: int
 ) -> EditRounds:
-    """Load one edit tagger in ONNX format, or an ensemble, and return the correction rounds.
+    """Load an edit tagger in ONNX format, or an ensemble, into `EditRounds`.
 
     Args:
         folders: folders that `write_onnx` wrote.
-        weights: weights of the models, empty for equal weights.
-        search: search options. Options that are None have the values stored in the first model.
+        weights: ensemble weights, one for each model, or empty for equal weights.
+        search: search options. None is replaced with the value stored in the first model.
         threads: number of threads, or 0 for one per core.
     """
     words = WordIds()

@@ -38,7 +38,7 @@ def scorer_loader(config: ScoringConfig) -> ScorerLoader:
 
 
 def with_name(config: ScoringConfig) -> ScoringConfig:
-    """Return the config with a score name.
+    """Return the config with a score name: its own, or the default.
 
     The default name is lm, mlm, s2t or t2s, with the suffix -r2l for right-to-left models.
     """

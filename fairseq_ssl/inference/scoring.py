@@ -1,4 +1,4 @@
-"""Sentence scoring: options, length normalization, and the interface of scorers."""
+"""Sentence scoring: options, the interface of scorers, and a check for unknown tokens."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Scored:
     values: list[tuple[float, ...]]
     """Scores of each pair, in the order of `ScoringConfig.names`."""
     tokens: int
-    """Number of tokens that the model reads, over all pairs."""
+    """Number of tokens in all pairs. For language models, only translations are counted."""
     unknown: int
     """Number of out-of-vocabulary tokens."""
     cut: int
@@ -115,7 +115,7 @@ class Scorer(Protocol):
 
 
 CHECKED_TOKENS = 200
-"""Min number of tokens for a call of `check_known_tokens` before the end of a list."""
+"""Min number of tokens for calling `check_known_tokens` before the end of a list."""
 
 
 def check_known_tokens(unknown: int, tokens: int, where: str) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     _Part = tuple[list[str], asyncio.Future[list[CorrectedLine]]]
-    """Lines of a request that are corrected in one batch, and the future of their correction."""
+    """Lines of a request that are corrected in one batch, and the future for the result."""
 
 __all__ = ["ServerLimits", "correction_app", "open_listener", "run_app"]
 
@@ -55,7 +55,7 @@ BUCKETS = {
     f'request_seconds_bucket{{le="{bound}"}}': float(bound)
     for bound in ("0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf")
 }
-"""Upper bounds of the histogram buckets, in seconds."""
+"""Upper bound of each histogram bucket in seconds, by metric name."""
 logger = logging.getLogger(__name__)
 
 
@@ -71,7 +71,7 @@ class ServerLimits:
     """Limits of a correction server."""
 
     max_length: int = option(20_000, "max number of characters per request", low=1, high=1_000_000)
-    """Line ends are counted too."""
+    """Each line end counts as one character."""
     max_requests: int = 100
     """Max number of concurrent requests. Further requests get the status 503."""
     max_connections: int = 500
@@ -115,7 +115,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
     Args:
         app: the application.
         listener: listening socket from `open_listener`.
-        limits: limits of connections.
+        limits: connection limits; other limits are ignored (default: `ServerLimits()`).
 
     Raises:
         KeyboardInterrupt: after Ctrl-C.
@@ -206,11 +206,11 @@ def _page_policy(page: str) -> str:
 
 
 class _RequestError(Exception):
-    """Error with the HTTP status and the message of the response."""
+    """Error that contains the HTTP status and the message for the response."""
 
 
 class _Endpoints:
-    """Handlers of HTTP requests."""
+    """HTTP request handlers of the server."""
 
     def __init__(self, corrector: LineCorrector, limits: ServerLimits) -> None:
         self._limits = limits
@@ -219,7 +219,7 @@ class _Endpoints:
         self._active = 0
 
     async def health(self, request: Request) -> Response:
-        """Return the numbers of active and waiting requests, or status 503 if a batch hangs."""
+        """Return request counts, or status 503 if a batch takes longer than `batch_seconds`."""
         from starlette.responses import JSONResponse
 
         start = self._batcher.start
@@ -240,7 +240,7 @@ class _Endpoints:
         return PlainTextResponse("\n".join([*lines, ""]), media_type="text/plain; version=0.0.4")
 
     async def correct(self, request: Request) -> Response:
-        """Correct the text of a request."""
+        """Return the corrected text of a request, or an error status with a message."""
         from starlette.requests import ClientDisconnect
         from starlette.responses import JSONResponse
 

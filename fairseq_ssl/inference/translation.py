@@ -17,12 +17,12 @@ MAX_SEED = 2**32 - 1
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_float32")
 """Data types that CTranslate2 supports."""
 MAX_POWER = 30
-"""Max decimal exponent of length ** lenpen, the float32 divisor of scores in fairseq."""
+"""Max decimal exponent of length ** lenpen, by which fairseq divides scores in float32."""
 NEEDED = {
     "sampling_topk": "sampling",
     "fluency_boost_data": "fluency_boost_lm",
 }
-"""Options of `DecodingConfig` that have no effect unless another option is set."""
+"""Options of `DecodingConfig` that require another option, and the required option."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DecodingConfig:
     data_dir: str | Path | None = None
     """Folder with the dictionaries of the checkpoint. Not needed for a CTranslate2 model."""
     source_lang: str | None = None
-    """Source and target language (default: from the checkpoint or the data folder)."""
+    """Source language. Both languages default to those in the checkpoint or the data folder."""
     target_lang: str | None = None
     beam: int = option(6, "beam size", low=1)
     lenpen: float = option(1.0, "length penalty", low=-MAX_PENALTY, high=MAX_PENALTY)

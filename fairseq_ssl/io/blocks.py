@@ -33,9 +33,9 @@ BLOCK_SIZE = 2**18
 
 @dataclass(frozen=True)
 class Span:
-    """All lines of a file or of parallel files, or the lines between two offsets.
+    """All lines, or the lines between two offsets, in a file or in parallel files.
 
-    A line of the first file is in the span if it begins at or after its start and before `end`.
+    A line of the first file is in the span if it begins at or after `starts[0]` and before `end`.
     """
 
     paths: tuple[Path | None, ...]
@@ -77,7 +77,7 @@ class Block:
     data: tuple[bytes, ...]
     """Lines of each side, as bytes."""
     first: int = 0
-    """Number of lines of the span that precede the block."""
+    """Number of lines before the block in the span."""
     fraction: float = 0.0
     """Fraction of the span that has been read at the end of the block, 0 to 1; 0 if unknown."""
 
@@ -228,7 +228,7 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     files that `unix_text` converts, are not split.
 
     Args:
-        span: whole files
+        span: span of whole files
         part: size of a span in bytes, rounded down to a multiple of the block size
         size: block size in bytes (default: `BLOCK_SIZE`)
     """
@@ -256,7 +256,7 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
 
 
 def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
-    """Yield a tuple of lines for each line number. Raise DataError if a file has fewer lines."""
+    """Yield a tuple of lines for each line number. Raise DataError if a file ends early."""
     readers = [read_lines(path) for path in paths]
     for number, row in enumerate(zip_longest(*readers)):
         if None in row:
@@ -314,7 +314,7 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
 
 
 def is_splittable(path: Path) -> bool:
-    """Return True if a file is not compressed and needs no conversion by `unix_text`."""
+    """Return True for an uncompressed regular file that needs no conversion by `unix_text`."""
     if path.suffix in COMPRESSIONS or is_device(path):
         return False
     with open_text(path) as file:

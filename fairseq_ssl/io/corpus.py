@@ -1,4 +1,4 @@
-"""Texts of one or more files, which jobs read in spans of lines."""
+"""Texts in one or more files, which jobs read in spans of lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_ssl.io.text_files import text_files
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text, or parallel texts, each of one or more files that are read as one."""
+    """A text or parallel texts. A text consists of one or more files, which are read as one."""
 
     texts: tuple[Path | None, ...]
     """Path of each side (a file, a glob, or a folder), or None for stdin."""
@@ -50,7 +50,7 @@ class Corpus:
         return sides[0] if len(sides) == 1 else sides
 
     def spans(self) -> list[Span]:
-        """Return a span for each file, or for each row of parallel files."""
+        """Return a span for each file, or for each tuple of parallel files."""
         if self.is_stdin:
             return [Span(self.texts)]
         sides = [text_files(path) for path in self.paths]
@@ -68,7 +68,7 @@ class Corpus:
         return [span for spans in executor.imap(split, self.spans()) for span in spans]
 
     def blocks(self, after: Span | None = None) -> Iterator[Block]:
-        """Yield all blocks, or only the blocks from the start of the span `after`."""
+        """Yield all blocks, or only the blocks from the start of `after` to the end of the text."""
         for span in self.spans():
             if after is None or span.file > after.file:
                 yield from span_blocks(span, self.block_size)

@@ -64,7 +64,7 @@ Handle = TypeVar("Handle")
 
 
 class Executor(Protocol):
-    """Maps a function over items, possibly with several processes."""
+    """Interface of executors, which map a function over items, possibly in several processes."""
 
     def imap(
         self, work: Callable[[Item], Result], items: Iterable[Item]
@@ -87,7 +87,7 @@ def imap_in_order(
     Args:
         begin: starts the task for an item and returns its handle
         end: waits for a task and returns its result
-        items: items
+        items: items to process, read as tasks begin
         most: max number of concurrent tasks
     """
     begun: deque[Handle] = deque()
@@ -119,7 +119,7 @@ def is_worker() -> bool:
 
 
 Initializer = Callable[[], object]
-"""Function called in each process before its first item. It must be safe to call repeatedly."""
+"""Function that prepares a process for items. It must be safe to call repeatedly."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class LocalExecutor:
     jobs: int
     """Number of processes, 1 or more."""
     initializer: Initializer | None = None
-    """Function called in each process, such as `fairseq_ssl.register` to load fairseq models."""
+    """Function called in each process, such as `fairseq_ssl.register` for fairseq models."""
 
     def __post_init__(self) -> None:
         check_positive("jobs", self.jobs)
@@ -183,9 +183,9 @@ class LocalExecutor:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return the context for new processes: fork, which is fast, or spawn if there are threads.
+    """Return the process context: fork, which is fast, or spawn if threads run or torch is loaded.
 
-    A forked process would wait forever for a lock that another thread holds.
+    A forked process could wait forever for a lock that another thread held during the fork.
     """
     threads = threading.active_count() > 1 or "torch" in sys.modules
     return multiprocessing.get_context("spawn" if threads else "fork")
@@ -208,7 +208,7 @@ def _initialize_worker(
 
 
 def _end_with_parent() -> None:
-    """Exit when the parent process is killed."""
+    """Exit when the parent process ends, even if it is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -230,15 +230,15 @@ def _call(item: Any) -> Any:
 CONNECT = 10
 """Timeout in seconds for connecting to the cluster address."""
 RETRIES = 20
-"""Max number of retries per item if machines are lost."""
+"""Max number of retries per item after machine failures."""
 
 
 @dataclass(frozen=True)
 class RayExecutor:
     """Executor that uses all machines of a Ray cluster.
 
-    This package must be installed on all machines. The items of a lost machine are processed again
-    on other machines.
+    This package must be installed on all machines. If a machine fails, its unfinished items are
+    processed on other machines.
     """
 
     address: str | None = None
@@ -248,7 +248,7 @@ class RayExecutor:
     gpus: float = 0
     """Number of GPUs per item."""
     initializer: Initializer | None = None
-    """Function called before each item, such as `fairseq_ssl.register` to load fairseq models."""
+    """Function called before each item, such as `fairseq_ssl.register` for fairseq models."""
 
     def imap(
         self, work: Callable[[Item], Result], items: Iterable[Item]

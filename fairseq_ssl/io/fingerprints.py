@@ -30,10 +30,10 @@ def file_fingerprint(path: str | Path) -> list[int]:
 
 
 def content_digest(*paths: str | Path) -> str:
-    """Return a short digest of the contents of files, of globs and of the files in folders.
+    """Return a short digest of file contents. Each path is a file, a glob or a folder.
 
-    It does not depend on paths and modification times. Subfolders are skipped. The digest of a pipe
-    or a device is empty, because it can be read only once.
+    It does not depend on paths or modification times. Subfolders are skipped. If any path is a pipe
+    or a device, which can be read only once, the digest is empty.
     """
     files: list[Path] = []
     for path in map(as_path, paths):
@@ -46,7 +46,7 @@ def content_digest(*paths: str | Path) -> str:
 
 @lru_cache
 def _digest_of(*files: tuple[Any, ...]) -> str:
-    """Return a digest of the contents of files. Files that have not changed are not read again."""
+    """Return a digest of file contents. It is cached by path, size and modification time."""
     return checksum(*(path for path, *_ in files))[:16]
 
 

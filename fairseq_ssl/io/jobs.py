@@ -57,7 +57,7 @@ def counted(items: Iterable[Item], report: Progress) -> Iterator[Item]:
 
 
 def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
-    """Return absolute paths with symbolic links resolved. None is skipped."""
+    """Return absolute paths with symbolic links resolved, without items that are None."""
     return [real_path(path) for path in paths if path is not None]
 
 
@@ -80,7 +80,7 @@ def check_new(path: Path, overwrite: bool) -> None:
 
 
 def check_read_twice(path: str | Path) -> None:
-    """Raise UsageError if an input that is opened more than once is a pipe or a device."""
+    """Raise UsageError if an input that must be opened twice is a pipe or a device."""
     if is_device(as_path(path)):
         raise UsageError(
             f"{path} is a device or a pipe. Expected a file, because it is read twice."
@@ -116,5 +116,5 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:
-    """Return the sizes and modification times of files and folders. None is skipped."""
+    """Return the sizes and modification times of files and folders. Paths can be None."""
     return tuple(part for path in paths if path is not None for part in file_fingerprint(path))

@@ -39,7 +39,7 @@ AGAIN = "Set `overwrite` to start again."
 POLL = 0.05
 """Time in seconds between two checks of a lock that another thread holds."""
 DEVICES = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))
-"""Folders of devices and of links to pipes and open files."""
+"""Folders that contain devices, or links to pipes and open files."""
 
 _held: dict[Path, int] = {}
 """Outputs locked by this process, with the id of the locking thread. File locks are per process."""
@@ -120,7 +120,7 @@ def write_errors(output: Path) -> Iterator[None]:
 
 
 def output_error(output: Path, error: OSError) -> OutputError:
-    """Return the error for an output that cannot be written. The message names a full disk."""
+    """Return the error for an unwritable output. Its message reports whether the disk is full."""
     reason = error.strerror or str(error)
     shown = (str(output), None)
     if error.filename not in shown and ".tmp" not in Path(str(error.filename)).name:
@@ -211,7 +211,7 @@ def _busy(output: Path) -> UsageError:
 
 @contextmanager
 def atomic_lines(output: str | Path) -> Iterator[TextIO]:
-    """Yield a text file to write, which is renamed to `output` at the end.
+    """Yield a temporary text file open for writing. Rename it to `output` at the end.
 
     It is compressed if the suffix of `output` is in `COMPRESSIONS`.
     """
@@ -259,13 +259,13 @@ def _replace_folder(temporary: Path, output: Path) -> None:
 def build_once(
     made: Path, is_done: Callable[[], bool], make: Callable[[], None], hint: str = ""
 ) -> None:
-    """Build a shared file unless it is complete. Other runs wait for the run that builds it.
+    """Build a shared file or folder unless it is complete. Concurrent runs wait for the first.
 
     Args:
-        made: file to lock
-        is_done: returns True if the file is complete
-        make: builds the file
-        hint: text appended to the error message if the file cannot be written
+        made: file or folder, which is locked
+        is_done: returns True if `made` is complete
+        make: builds `made`
+        hint: text appended to the error message if `made` cannot be written
     """
     if is_done():
         return
@@ -294,8 +294,8 @@ class ResumableFiles:
 
         Args:
             paths: output files
-            task: parameters that must equal those of the interrupted run, as JSON types
-            afresh: delete the files of an interrupted run instead of resuming it
+            task: JSON-serializable parameters, which must equal those of an interrupted run
+            afresh: whether to delete the files of an interrupted run instead of resuming it
         """
         self.paths = list(paths)
         self.task = json.loads(json_text({**task, "files": [path.name for path in paths]}))
@@ -319,7 +319,7 @@ class ResumableFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files. Before `finish`, save the state, or delete files without a state."""
+        """Close the files. Before `finish`, save the state or, if it is empty, delete the files."""
         failed = self.current
         with suppress(OSError), self._open:
             if not self._finished:
@@ -334,7 +334,7 @@ class ResumableFiles:
         self.current = failed
 
     def append(self, chunks: Sequence[bytes], state: Mapping[str, Any]) -> None:
-        """Append bytes to each file. With `state` (JSON types), a run resumes after these bytes."""
+        """Append bytes to each file. `state`, JSON-serializable, is used to resume after them."""
         for path, file, chunk in zip(self.paths, self._files, chunks, strict=True):
             self.current = path
             file.write(chunk)
@@ -408,7 +408,7 @@ class ResumableFiles:
 
 
 def temporary_path(path: Path) -> Path:
-    """Return the temporary path of an output, in the folder of the link target for a link."""
+    """Return the temporary path of an output. For a link, it is next to the link target."""
     target = real_path(path)
     return target.with_name(f"{target.name}.tmp")
 

@@ -38,7 +38,7 @@ PLAN = "job.json"
 EXAMPLES = 3
 """Max number of examples per kind in a tally."""
 Record = dict[str, Any]
-"""Files and counts of a finished stage item, as JSON types."""
+"""JSON-serializable files and counts of a finished stage item."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PartFolder:
 
     path: str | Path
     shard: tuple[int, int] = (1, 1)
-    """(i, n) to write only the i-th of n shards. All shards write to the same folder."""
+    """(i, n) to write only shard i of n, with i from 1. All shards write to the same folder."""
     part_size: int | None = None
     """Input size per part in bytes (default: depends on the job).
 
@@ -69,7 +69,7 @@ class Tally:
     counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """First examples of each kind, as JSON types. ``line`` is the line number."""
+    """First JSON-serializable examples of each kind. ``line`` is the line number."""
 
     def add(
         self, counts: Mapping[str, int], examples: Mapping[str, Sequence[Mapping[str, Any]]]
@@ -83,7 +83,7 @@ class Tally:
         self.counts.update(counts)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the arguments of `add` that restore the tally."""
+        """Return JSON-serializable arguments with which `add` restores the tally."""
         return {"counts": dict(self.counts), "examples": self.examples}
 
 
@@ -92,7 +92,7 @@ class BlockResult:
     """Outputs and counts of a block."""
 
     outputs: tuple[bytes, ...]
-    """Uncompressed bytes to append to each output."""
+    """Bytes to append to each output. A `BlockFunction` returns them uncompressed."""
     counts: Counter[str]
     """Counts by name. `lines` is the number of lines read."""
     examples: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
@@ -178,7 +178,7 @@ def part_file(folder: Path, name: str) -> Iterator[PartFile]:
 
 
 def matches(folders: Sequence[Path], record: Record) -> bool:
-    """Return True if the files of a record exist and their sizes and digests match it."""
+    """Return True if the files of a record exist, with the sizes and digests in the record."""
     for folder, file in zip(folders, record["files"], strict=False):  # some stages write one file
         path = folder / file["name"]
         if not path.is_file() or path.stat().st_size != file["bytes"]:
@@ -268,7 +268,7 @@ def _delete_parts(folder: Path) -> None:
 
 
 class JobFolder:
-    """Folders of parts that a job writes, one for each output, with its unfinished stages.
+    """Folders of parts that a job writes, one for each output, and the state of its stages.
 
     The subfolder `JOB` of the first folder contains the plan of the job, with its parameters, and a
     record of each finished item of each stage. A run skips an item if its files match its record.
@@ -297,8 +297,8 @@ class JobFolder:
     def check(self, overwrite: bool = False) -> bool:
         """Return True if the job is complete: the first folder has a manifest.
 
-        Raise UsageError if a folder was written by another job, or by another program. With
-        `overwrite`, delete the parts of other jobs instead.
+        Raise UsageError if a folder contains the parts of another job, or unrelated files. With
+        `overwrite`, delete the parts of all jobs, but not unrelated files.
         """
         if overwrite and self.shard != (1, 1):
             raise UsageError(
@@ -340,7 +340,7 @@ class JobFolder:
                     folder.rmdir()
 
     def plan(self, make: Callable[[], list[Span]]) -> list[Span]:
-        """Return the parts of the job. The first shard calls `make` and stores the result."""
+        """Return the parts of the job. The first run calls `make` and stores the result."""
         path = self.first / JOB / PLAN
         if not path.exists():
             spans = make()
@@ -370,7 +370,7 @@ class JobFolder:
             stage: name of the stage
             items: all items of the stage
             make: picklable function that gets an index and its item, and returns the record
-            executor: executor of the items
+            executor: executor that processes the items
             indices: indices of the items to process (default: the items of this shard)
         """
         indices = self.share(len(items)) if indices is None else indices
@@ -420,7 +420,7 @@ class JobFolder:
             delete_folder(folder / JOB)
 
     def finish(self, signature: Signature, records: Sequence[Record]) -> None:
-        """Write the manifest of each folder, that of the first folder last."""
+        """Write a manifest to each folder. The first folder's manifest is written last."""
         for number in reversed(range(len(self.folders))):
             parts = [record["files"][number] for record in records]
             content = {**self.params, **signature.content(), "parts": parts}

@@ -61,8 +61,8 @@ def as_path(value: str | Path) -> Path:
 class RemotePath(PosixPath):
     """URL of a file or a folder that fsspec opens.
 
-    A file is read like a local file. It is written at once, with `write_bytes` or `upload`, so that
-    other processes never read an incomplete file.
+    A file is read like a local file. It is written in one operation, `write_bytes` or `upload`, so
+    that other processes never read an incomplete file.
     """
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class RemotePath(PosixPath):
             return _status(store.info(key))
 
     def exists(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True if there is a file or a folder."""
+        """Return True if the path is an existing file or folder."""
         return self._mode() != 0
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
@@ -212,7 +212,7 @@ def delete_folder(folder: Path) -> None:
 
 
 def list_entries(folder: Path) -> dict[str, os.stat_result]:
-    """Return the status of the files and folders in a folder by name. Skip broken links."""
+    """Return the `stat` result of each entry in a folder, by name. Broken links are skipped."""
     if not isinstance(folder, RemotePath):
         return {path.name: path.stat() for path in folder.iterdir() if path.exists()}
     store, key = folder._store()
@@ -224,17 +224,17 @@ def list_entries(folder: Path) -> dict[str, os.stat_result]:
 
 
 def list_files(folder: Path) -> dict[str, os.stat_result]:
-    """Return the status of each file in a folder by name, without subfolders."""
+    """Return the `stat` result of each file in a folder, by name. Subfolders are skipped."""
     entries = list_entries(folder).items()
     return {name: status for name, status in entries if stat.S_ISREG(status.st_mode)}
 
 
 class CheckedFile(io.RawIOBase):
-    """Binary reader that converts the exceptions that a file raises.
+    """Binary reader that wraps a file and converts its exceptions.
 
     Args:
-        fileobj: binary file
-        errors: returns a context manager that converts errors
+        fileobj: binary file to wrap
+        errors: returns a context manager that converts exceptions
     """
 
     def __init__(self, fileobj: Any, errors: Callable[[], AbstractContextManager[None]]) -> None:
@@ -251,11 +251,11 @@ class CheckedFile(io.RawIOBase):
         return bool(self.fileobj.seekable())
 
     def tell(self) -> int:
-        """Return the position."""
+        """Return the byte offset of the next read."""
         return int(self.fileobj.tell())
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to a position."""
+        """Move to a byte offset, and return it."""
         with self._errors():
             return int(self.fileobj.seek(offset, whence))
 
@@ -275,7 +275,7 @@ class CheckedFile(io.RawIOBase):
 
 @contextmanager
 def _store_errors(path: RemotePath) -> Iterator[None]:
-    """Convert the errors of a store to `OSError`. Each package has its own exception types."""
+    """Convert a store's exceptions, which are of many types, to `OSError`."""
     try:
         yield
     except FairseqSslError:

@@ -1,7 +1,7 @@
 """Functions that read and write plain or compressed texts and parse untrusted JSON.
 
 A text is a file, a glob, or a folder of parts, on this machine or in a store; see `text_files`.
-Byte-order marks and Windows line endings are removed from all text.
+UTF-8 byte-order marks are removed, and Windows line endings are converted to LF.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ def checked_pairs(pairs: Iterable[object]) -> Iterator[tuple[str, str]]:
 
 
 def join_lines(lines: Iterable[str], name: str) -> str:
-    """Return lines as one text, each ended by a newline. Raise an error if an item is not a line.
+    """Join lines into one text, with a newline after each line.
 
     Args:
-        lines: the lines
+        lines: strings without newlines; others raise TypeError or DataError
         name: name of the text in messages
     """
     texts = line_list(lines, name)
@@ -137,7 +137,7 @@ def _several(paths: Iterable[Item]) -> Iterable[Item]:
 
 
 def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
-    """Remove a byte-order mark and Windows line endings while reading. Reject UTF-16 and UTF-32.
+    """Remove a byte-order mark and convert CRLF to LF while reading. Reject UTF-16 and UTF-32.
 
     Args:
         file: binary file at its beginning
@@ -210,7 +210,7 @@ class _ChunkReader(io.RawIOBase):
     """Binary reader of the bytes that a generator yields.
 
     Args:
-        chunks: the bytes
+        chunks: generator of the bytes
         fileobj: file from which the generator reads
         again: returns a new generator of the same bytes; without it, only forward seeks work
     """
@@ -233,7 +233,7 @@ class _ChunkReader(io.RawIOBase):
         return self._again is None or bool(self.fileobj.seekable())
 
     def tell(self) -> int:
-        """Return the position in the bytes."""
+        """Return the offset of the next byte to read."""
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
@@ -289,12 +289,12 @@ def raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def read_line(file: IO[bytes], name: str) -> bytes:
-    """Read the next line; see `raw_lines`."""
+    """Return the next line, or empty bytes at the end of the file; see `raw_lines`."""
     return next(raw_lines(file, name), b"")
 
 
 def decoded_lines(file: IO[bytes], name: str) -> Iterator[str]:
-    """Decode lines as UTF-8, without newlines. `name` is the name of the file in messages."""
+    """Yield the lines of a UTF-8 file, without newlines. `name` is its name in messages."""
     for number, line in enumerate(raw_lines(file, name), 1):
         try:
             text = line.decode("utf-8")
@@ -334,13 +334,13 @@ def line_writer(path: Path) -> Iterator[TextIO]:
 
 
 def compress_chunk(data: bytes, suffix: str) -> bytes:
-    """Return the data, compressed if `suffix` is in `COMPRESSIONS`. Chunks can be concatenated."""
+    """Compress data if `suffix` is in `COMPRESSIONS`. Compressed chunks can be concatenated."""
     return COMPRESSIONS[suffix].compress(data) if suffix in COMPRESSIONS else data
 
 
 @contextmanager
 def open_text(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a text for reading bytes; see `text_files` and `unix_text`."""
+    """Open a text for reading in binary mode; see `text_files` and `unix_text`."""
     files = text_files(path)
     if len(files) == 1:
         with open_bytes(files[0]) as file:
@@ -424,11 +424,11 @@ def stdin_text() -> IO[bytes]:
 
 @contextmanager
 def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes; see `open_text` for text. Convert errors to `DataError`.
+    """Open a file for reading in binary mode. Convert errors to `DataError`. See also `open_text`.
 
     Args:
-        path: file
-        suffix: decompress as if the name had this suffix (default: suffix of the name)
+        path: file, which is decompressed if its suffix is in `COMPRESSIONS`
+        suffix: suffix to use instead of the path's suffix
     """
     path = as_path(path)
     compression = COMPRESSIONS.get(path.suffix if suffix is None else suffix)
@@ -441,7 +441,7 @@ def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes
 
 
 def require_file(path: str | Path, expected: str) -> None:
-    """Raise DataError unless a path is a regular file. `expected` describes the file."""
+    """Raise DataError unless a path is a regular file. `expected` describes it in the message."""
     path = as_path(path)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "is a device or a pipe"

@@ -1,7 +1,7 @@
-"""Jobs on texts of any size: blocks are mapped in parallel, and written to files or folders.
+"""Jobs that process the blocks of a text of any size in parallel and write files or folders.
 
-A `TextJob` maps the blocks of a `Corpus` with an executor. Its outputs are files, which the calling
-process writes in order, or folders of parts, which the workers write.
+A `TextJob` maps a function over the blocks of a `Corpus` with an executor. Its outputs are files,
+which the calling process writes in order, or folders of parts, which the workers write.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def is_folder(output: str | Path) -> bool:
 def _map_block(
     function: BlockFunction, suffixes: Sequence[str], block: Block
 ) -> tuple[BlockResult, dict[str, Any], float]:
-    """Return the compressed result of a block, the position after it, and its fraction."""
+    """Return a block's compressed result, the position after it, and the fraction read so far."""
     result = _compressed(function(block), suffixes)
     before = (block.span.before or 0) + block.first + block.count
     position = {"file": block.span.file, "starts": block.ends, "before": before}
@@ -178,7 +178,7 @@ class TextJob(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters that determine the content of the outputs, as JSON types."""
+        """Return JSON-serializable parameters that determine the content of the outputs."""
 
     @property
     def totals(self) -> Counter[str]:
@@ -346,7 +346,7 @@ class TextJob(ABC):
                 folder.discard_plan()
 
     def _make_parts(self, folder: JobFolder, size: int, wrong: list[int] | None) -> bool:
-        """Write the parts of this shard or, in a complete folder, those that are wrong."""
+        """Write the parts of this shard or, in a complete folder, rewrite the wrong parts."""
         spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
         results = self.part_results(folder, spans)
         if results is None:
@@ -373,7 +373,7 @@ class TextJob(ABC):
 
 @dataclass(frozen=True)
 class LineSummary:
-    """Result of `rewrite_file`."""
+    """Signature, output path and line count of a rewritten text."""
 
     signature: Signature
     outputs: tuple[Path, ...]
@@ -392,16 +392,16 @@ def rewrite_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Rewrite each line of a text. Return None if this run does not complete the output.
+    """Rewrite text lines. Return None if the output was complete or other shards must finish.
 
     Args:
-        source: text; None for stdin
+        source: text, or None for stdin
         output: a file, a folder of parts, or a binary stream
-        build: returns the function that rewrites a line, which reads its files in each process
+        build: returns the function that rewrites lines and reads its files in each process
         signature: parameters of the function, with digests of its files
         reads: files that the function reads, which the output must not replace
-        executor: `Executor` for the blocks or parts (default: this process)
-        overwrite: replace an existing output
+        executor: executor that processes the blocks or parts (default: this process)
+        overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """
     corpus, outputs = Corpus((optional_path(source),)), Outputs.of(output)
@@ -415,7 +415,7 @@ def rewrite_file(
 
 @dataclass
 class _LineJob(TextJob):
-    """The job of `rewrite_file`."""
+    """Resumable job that `rewrite_file` runs."""
 
     build: Callable[[], LineFunction]
     method: Signature
@@ -454,7 +454,7 @@ def _rewrite_block(rewrite: LineFunction, block: Block) -> BlockResult:
 def rewritten_lines(
     source: str | Path | None, rewrite: LineFunction, executor: Executor | None = None
 ) -> Iterator[str]:
-    """Yield the rewritten lines of a text, as in `rewrite_file`. The source None is stdin."""
+    """Yield the rewritten lines of a text, as in `rewrite_file`. Read stdin if `source` is None."""
     blocks = Corpus((optional_path(source),)).blocks()
     work = partial(_rewrite_block, rewrite)
     with closing((executor or LocalExecutor(1)).imap(work, blocks)) as results:
