@@ -32,14 +32,14 @@ Names registered with fairseq, by the flag that selects them:
     copying_translation
         fairseq's translation task for models that copy words, even out-of-vocabulary ones (PoDA).
     denoising_pretraining
-        Reconstruct text from noised text, with new noise in each epoch (PoDA).
+        Reconstruction of text from noised text, with new noise in each epoch (PoDA).
     edit_labeling
-        Correct text by labeling its tokens with edits, iteratively (PIE).
+        Iterative correction of text by labeling its tokens with edits (PIE).
     local_transduction
         fairseq's translation task with aggressive decoding, which uses the source as a draft
         (--aggressive).
     reconstruction_translation
-        Train both translation directions on parallel and monolingual text (ByteNet).
+        Translation in both directions, trained on parallel and monolingual text (ByteNet).
     semi_supervised_classification
         Text classification with an expert, imitators, or both (MEIN).
     tagged_translation
@@ -62,7 +62,7 @@ Names registered with fairseq, by the flag that selects them:
         Cross-entropy over the words changed by noise and a sample of the other words (PoDA).
 --optimizer
     bert_adam
-        Adam without weight decay of LayerNorm weights and biases, as in BERT (PIE).
+        Adam without weight decay for LayerNorm weights and biases, as in BERT (PIE).
     lazy_adam
         Adam that updates only the embedding rows used in a batch (MEIN).
 

@@ -14,8 +14,8 @@ from typing import Any
 from unicodedata import category
 
 UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")
-"""Unicode categories that `one_line` escapes: controls, surrogates, separators of lines and
-paragraphs."""
+"""Unicode categories of characters that `one_line` escapes: control characters, surrogates, line
+separators and paragraph separators."""
 
 
 class FairseqSslError(Exception):
@@ -131,11 +131,11 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def reject_options(subject: str, options: Mapping[str, Any]) -> None:
-    """Raise ConfigurationError if an option is set that cannot be used with `subject`.
+    """Raise ConfigurationError if one of the options is set, because `subject` conflicts with them.
 
     Args:
-        subject: what the options cannot be used with, such as another option.
-        options: values of fairseq options, by name.
+        subject: name of the conflicting option or feature, for the error message.
+        options: values of the fairseq options, by name. An option with a false value is not set.
     """
     for name, value in options.items():
         if value:
@@ -167,7 +167,7 @@ def needs_torch(purpose: str) -> Iterator[None]:
     """Raise MissingPackageError if torch, fairseq or omegaconf cannot be imported in the block.
 
     Args:
-        purpose: what needs the package, as the subject of "... needs the package".
+        purpose: subject of the error message, as in "PURPOSE needs the package torch".
     """
     try:
         yield
@@ -179,13 +179,13 @@ def needs_torch(purpose: str) -> Iterator[None]:
 
 
 def import_optional(module: str, purpose: str, extra: str = "") -> Any:
-    """Import and return a module. Raise MissingPackageError if it is not installed.
+    """Import and return a module. Raise MissingPackageError if it cannot be imported.
 
     Args:
         module: name of the module, such as ``sklearn.linear_model``.
-        purpose: what needs the module, as the subject of "... needs the package".
-        extra: extra of fairseq-ssl that installs the module. If it is empty, the error suggests
-            installing the package itself.
+        purpose: subject of the error message, as in "PURPOSE needs the package scikit-learn".
+        extra: fairseq-ssl extra that installs the module, such as ``bert``. If it is empty, the
+            error suggests installing the package itself.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Options declared once, as fields of a dataclass: their default, help, range and choices.
+"""Declaration of options as dataclass fields, with their default, help text, range and choices.
 
 >>> @dataclass(frozen=True)
 ... class Spelling:
@@ -72,7 +72,7 @@ class Declaration:
         return f"{self.low:,} or more" + ("" if self.below is None else f", below {self.below:,}")
 
     def contains(self, value: float) -> bool:
-        """Return True if a number is finite and in the range or, without a range, not NaN."""
+        """Return True if `value` is finite and in the range. Without a range, reject only NaN."""
         if not self.expected():
             return not math.isnan(value)
         return (
@@ -96,7 +96,7 @@ def option(default: Any, help: str, **values: Any) -> Any:
     of them with None, or a tuple of paths. A field with a different type needs `parse`.
 
     Args:
-        default: the default, or `MISSING` for a required option.
+        default: default value, or `MISSING` for a required option.
         help: noun phrase that describes the option, without range and default.
         values: other fields of `Declaration`.
     """
@@ -175,9 +175,10 @@ def add_options(
 
     Args:
         parser: a parser, or a group of its options.
-        config: the dataclass.
-        only: names of the options (default: all).
-        prefix: prefix of the names in fairseq. With ``edit_``, --edit-NAME is an alias of --NAME.
+        config: the dataclass that declares the options.
+        only: names of the options to add (default: all).
+        prefix: prefix of the option names in fairseq, such as ``edit_``. It adds the alias
+            --edit-NAME for --NAME.
     """
     declared = options_of(config)
     for name in declared if only is None else only:
@@ -228,19 +229,19 @@ def _help(declaration: Declaration, default: Any) -> str:
 
 
 def integer(word: str) -> int:
-    """Parse an integer. Like the next three functions, this is a `type` for argparse."""
+    """Parse an integer of up to 15 digits, as an argparse type."""
     if not re.fullmatch(r"[+-]?[0-9]{1,15}", word):  # integers of 15 digits are exact as floats
         raise argparse.ArgumentTypeError(f"{word!r} is not an integer of up to 15 digits.")
     return int(word)
 
 
 def integers(words: str) -> tuple[int, ...]:
-    """Parse integers separated by commas."""
+    """Parse integers separated by commas, as an argparse type."""
     return tuple(map(integer, words.split(",")))
 
 
 def number(word: str) -> float:
-    """Parse a number."""
+    """Parse a number, as an argparse type."""
     try:
         return float(word)
     except ValueError:
@@ -248,7 +249,7 @@ def number(word: str) -> float:
 
 
 def numbers(word: str) -> tuple[float, ...]:
-    """Parse numbers separated by commas."""
+    """Parse numbers separated by commas, as an argparse type."""
     return tuple(map(number, word.split(",")))
 
 
@@ -268,7 +269,7 @@ def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], 
 
     Args:
         config: the dataclass with the options to add.
-        prefix: prefix of the names in fairseq.
+        prefix: prefix of the option names in fairseq.
     """
 
     def add(cls: type[Config]) -> type[Config]:
@@ -285,13 +286,13 @@ def fairseq_options(config: type[Any], prefix: str) -> Callable[[type[Config]], 
 
 
 def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
-    """Extend a `register_*` function of fairseq to check the options of each registered class.
+    """Wrap a fairseq `register_*` function so that the options of registered classes are checked.
 
-    A class checks its options at the beginning of `method`.
+    The options are checked when `method` is called, before the object is built.
 
     Args:
         register: fairseq's `register_model`, `register_task` or `register_criterion`.
-        method: name of the class method that builds an object. Its first argument is the options.
+        method: name of the class method that builds an object from options, its first argument.
     """
 
     def register_checked(

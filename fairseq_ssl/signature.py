@@ -13,7 +13,7 @@ from fairseq_ssl._version import __version__
 MAX_LENGTH = 63
 """Maximum length of a string in the short form of a signature, in characters."""
 DIGITS = 8
-"""Number of hexadecimal digits of a digest in the short form."""
+"""Length of a digest in the short form of a signature, in hexadecimal digits."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Signature:
 
     method: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    """Settings, counts, and digests of models and other resources, which do not depend on the
-    machine."""
+    """Values that do not depend on the machine: settings, counts, and digests of models and other
+    resources."""
     details: dict[str, Any] = field(default_factory=dict)
-    """Further values for the JSON file, which depend on the machine, such as paths and times."""
+    """Machine-dependent values, such as paths and times, which only the JSON file contains."""
     version: str = __version__
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Signature:
 
 
 def changed_options(config: Any, *left_out: str) -> dict[str, Any]:
-    """Return the fields of a dataclass that differ from their defaults, without `left_out`."""
+    """Return the dataclass values that differ from their defaults, by name, without `left_out`."""
     values = {option.name: getattr(config, option.name) for option in fields(config)}
     return {
         option.name: values[option.name]

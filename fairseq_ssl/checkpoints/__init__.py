@@ -1,4 +1,4 @@
-"""Reading, averaging and conversion of fairseq, Hugging Face and CTranslate2 checkpoints.
+"""Reading, averaging and conversion of fairseq checkpoints, and reading of pretrained models.
 
 Code in a checkpoint is never run.
 

@@ -25,7 +25,7 @@ def average(paths: Sequence[str | Path], moving: bool = False) -> State:
     """Average the weights of checkpoints. Return the resulting checkpoint.
 
     Weights are averaged in float64. Integer tensors and all other parts are copied from the last
-    checkpoint. The optimizer state is removed.
+    checkpoint, except for the optimizer state and the moving averages, which are removed.
 
     Args:
         paths: checkpoints of one training run.
@@ -77,7 +77,7 @@ def _read(path: Path, moving: bool) -> State:
 
 
 def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
-    """Return the tensor names in groups. The tensors in a group share memory (tied weights)."""
+    """Return groups of tensor names. The tensors in each group share memory (tied weights)."""
     groups: dict[TieKey, list[str]] = {}
     for name, tensor in model.items():
         storage = tensor.untyped_storage().data_ptr()

@@ -1,4 +1,4 @@
-"""Initialization of an edit tagger from the weights of a BERT or RoBERTa.
+"""Initialization of an edit tagger from BERT or RoBERTa weights.
 
 The encoder is initialized from the encoder of the language model, and the output layer from the
 masked language model head. The edit tagger has no token types. The embedding of the first token
@@ -29,10 +29,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Kind:
-    """Names of the special symbols and weights of BERT or RoBERTa."""
+    """Names of special symbols and weights in BERT or RoBERTa."""
 
     special: Mapping[str, str]
-    """The language model's name of each special symbol of fairseq, if the names differ."""
+    """Special symbols of the language model, by fairseq's name, if the names differ."""
     mask: str
     head: str
     """Prefix of the weight names in the masked language model head."""
@@ -68,7 +68,7 @@ DEFAULTS: dict[str, Any] = {
     "type_vocab_size": 2,
     "pad_token_id": 1,
 }
-"""Defaults of settings that are missing in config.json. The padding id is the one of RoBERTa."""
+"""Default values for settings missing in config.json. The padding id is RoBERTa's."""
 
 FIXED = ("hidden_act", "position_embedding_type", "is_decoder")
 """Settings for which the edit tagger supports only the value in `DEFAULTS`."""
@@ -122,7 +122,7 @@ def initial_weights(
 def encoder_weights(
     source: Mapping[str, Tensor], config: Mapping[str, Any], positions: int
 ) -> dict[str, Tensor]:
-    """Return the weights of an `EditEncoder`, except for its token and mask embeddings.
+    """Convert language model weights to `EditEncoder` weights, without token and mask embeddings.
 
     Args:
         source: language model weights. Their names have no model prefix, such as ``bert.``.
@@ -150,7 +150,7 @@ def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
 
 
 def check_bert_settings(config: dict[str, Any], path: Path) -> None:
-    """Set missing settings to their defaults, and check all settings. `path` is for messages.
+    """Set missing settings to their defaults, and check the settings. Errors contain `path`.
 
     Raises:
         DataError: if a size is not a positive integer.
@@ -266,7 +266,8 @@ def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]
     """Load the language model weights in float32. Their names have no model prefix.
 
     Raises:
-        DataError: if weights are missing, not finite or have unexpected shapes.
+        DataError: if a weight is missing, is not finite or has an unexpected shape, or if the input
+            and output embeddings are not tied.
     """
     model, info = load_with_info(folder, "AutoModelForMaskedLM")
     missing = set(info["missing_keys"])

@@ -1,6 +1,6 @@
 """Conversion of checkpoints to fairseq's own architectures and to one translation direction.
 
-Converted checkpoints are loaded with stock fairseq, or exported to other formats.
+Stock fairseq can load its own architectures. They can also be converted to CTranslate2 models.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OPTION_WORD = re.compile(r"\w[\w.,+@-]*|")
 LITERAL = re.compile(r"(?!.*\*\*)[\d\s.,()\[\]*+-]{0,10000}")
 """Pattern of lists and tuples of numbers, such as fconv's ``[(512, 3)] * 20``."""
 FILE = re.compile(r"path|file|folder|dir\b|_dir_|data|_lm\b|config|init|dict$")
-"""Pattern of the names of options for files and folders, whose values are never exported."""
+"""Pattern for names of file and folder options, whose values are never exported."""
 LANGUAGES = ("source_lang", "target_lang", "langs", "lang_pairs")
 """String options of a task that are needed for decoding."""
 
@@ -175,7 +175,7 @@ STOCK_COUNTERPART = {
     "shape_transformer_wmt_en_de": "transformer_wmt_en_de",
     "shape_transformer_big": "transformer_vaswani_wmt_en_de_big",
 }
-"""fairseq architectures with the same inference, by the name of this package's architecture."""
+"""fairseq architectures with the same outputs in inference, by this package's architecture."""
 
 
 def to_stock(state: State) -> State:
@@ -183,7 +183,7 @@ def to_stock(state: State) -> State:
 
     Raises:
         ConfigurationError: if the model decodes from right to left.
-        DataError: if fairseq has no equivalent architecture.
+        DataError: if fairseq has no equivalent architecture, or an option value is invalid.
     """
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
@@ -213,11 +213,11 @@ def exported(
 ) -> State:
     """Return an inference checkpoint with the weights of `state` and only declared options.
 
-    The checkpoint consists of plain values and tensors, so fairseq can load it without this
-    package and with torch's `weights_only`. It contains no paths. To decode, pass a data folder.
+    The checkpoint consists of tensors and plain values without paths. If `arch` is part of fairseq,
+    it can be loaded without this package, even with `weights_only`. To decode, pass a data folder.
 
     Args:
-        state: the checkpoint.
+        state: checkpoint with the weights and the model options.
         arch: architecture of the new checkpoint.
         task: task options of the new checkpoint.
         criterion: criterion options of the new checkpoint.
@@ -292,8 +292,8 @@ def is_two_way(state: State) -> bool:
 def one_direction(state: State, source: str | None, target: str | None) -> State:
     """Return a checkpoint of fairseq's translation task with the model of one direction.
 
-    Raises:
-        UsageError: if the checkpoint does not contain the direction from `source` to `target`.
+    Raise UsageError if the checkpoint does not contain the direction from `source` to `target`.
+    Raise DataError if it contains no options.
     """
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
     direction = f"{source}-{target}"

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 WEIGHTS, CONFIG = "model.bin", "config.json"
 POSITIONS = "max_positions"
-"""Setting with the maximum source and target lengths in tokens, including </s>."""
+"""Name of the setting with the maximum source and target lengths in tokens, including </s>."""
 
 
 def check_ctranslate2_folder(folder: Path) -> None:
     """Raise DataError if a file of an exported model does not match its checksum.
 
-    CTranslate2 checks the format of the files.
+    When it loads the model, CTranslate2 checks the formats of the files.
     """
     try:
         check_checksums(folder)
@@ -45,7 +45,7 @@ def check_ctranslate2_folder(folder: Path) -> None:
 def position_limits(folder: Path) -> tuple[int, int]:
     """Return the maximum source and target lengths in tokens, including </s>.
 
-    Models written by other programs do not contain them. Their lengths are `sys.maxsize`.
+    For a model that another program wrote without these limits, both are `sys.maxsize`.
     """
     match read_json(folder / CONFIG, dict).get(POSITIONS):
         case [int(source), int(target)]:
@@ -60,7 +60,7 @@ UNSUPPORTED = {
     "cross_self_attention": "cross-self-attention",
     "quant_noise_pq": "quantization noise, with a matrix after the embeddings",
 }
-"""Options of fairseq's Transformer that CTranslate2's converter ignores or cannot convert."""
+"""Features that CTranslate2's converter ignores or cannot convert, by option of fairseq."""
 
 
 def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:
@@ -70,7 +70,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         state: the checkpoint.
         data: folder and languages of the dictionaries.
         output: folder to create.
-        quantization: data type of the weights.
+        quantization: data type of the converted weights, such as ``int8``.
     """
     converters = import_optional("ctranslate2.converters", "Export to CTranslate2", "ctranslate2")
     from fairseq_ssl.checkpoints.files import save_checkpoint  # the checks above need no torch

@@ -23,10 +23,10 @@ def check_registered() -> None:
 
 @contextmanager
 def keep_torch_state() -> Iterator[None]:
-    """Restore the global torch settings that change while models are loaded in the block.
+    """Restore torch's CPU random state and its handling of denormal numbers after the block.
 
-    fairseq initializes weights with the CPU random number generator. Classifiers and LSTMs flush
-    denormal numbers to zero, which only training needs.
+    Loading a model changes both: fairseq initializes weights randomly before it reads them, and
+    classifiers and LSTMs flush denormal numbers to zero, which only training needs.
     """
     import torch
 
@@ -39,7 +39,7 @@ def keep_torch_state() -> Iterator[None]:
 
 
 def is_checkpoint(path: str | Path) -> bool:
-    """Return True if a file starts like an output of `torch.save`, a zip archive or a pickle."""
+    """Return True if a file starts like a zip archive or a pickle, the formats of `torch.save`."""
     with Path(path).open("rb") as file:
         return file.read(2).startswith((b"PK", b"\x80"))
 
@@ -55,12 +55,12 @@ def require_checkpoints(paths: Sequence[str | Path]) -> None:
 def load_models(
     paths: Sequence[str | Path], task_config: Any = None, **options: Any
 ) -> tuple[list[Any], Any, Any]:
-    """Return the models, the training configuration of the first model, and the task.
+    """Return the models, the training configuration of the last model, and the task.
 
     Call `fairseq_ssl.register` first.
 
     Args:
-        paths: checkpoints.
+        paths: checkpoints, one for each model.
         task_config: configuration of the task (default: from the first checkpoint).
         options: task options that override the stored options, such as the folder `data`.
     """

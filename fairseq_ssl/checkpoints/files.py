@@ -24,7 +24,7 @@ from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name, require_file
 
 State = dict[str, Any]
-"""A checkpoint in fairseq's format, with model, cfg, extra_state and more."""
+"""A checkpoint in fairseq's format: a dictionary with `model`, `cfg`, `extra_state` and more."""
 
 PARTS: dict[str, tuple[type, ...]] = {
     "args": (Namespace, dict),
@@ -34,7 +34,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "optimizer_history": (list,),
     "task_state": (dict,),
 }
-"""Types of a checkpoint's parts, by key. A part can be None or missing."""
+"""Allowed types of a checkpoint's parts, by key. A part can be None or missing."""
 GROUPS = ("checkpoint", "criterion", "model", "task")
 """Groups of options in `cfg` that this package reads."""
 DTYPES = (
@@ -82,12 +82,12 @@ def can_map(path: str | Path) -> bool:
 
 
 def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
-    """Unpickle a checkpoint with `torch.load`, restricted to plain values, and check its options.
+    """Unpickle tensors and plain values with `torch.load`, and check the checkpoint's options.
 
     Args:
         source: path or open file.
         path: name of the file in error messages.
-        options: options of `torch.load`.
+        options: further arguments of `torch.load`.
     """
     options["map_location"] = "cpu"
     try:
@@ -139,7 +139,7 @@ def _check_kind(value: Any, name: str, kinds: tuple[type, ...]) -> None:
 
 
 def _check_tensors(state: State) -> None:
-    """Check that all tensors are dense, of a supported dtype and not larger than their storage.
+    """Check that all tensors are dense, have a supported dtype and fit into their storage.
 
     Identical views (tied weights) may share storage.
     """
@@ -217,7 +217,7 @@ def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def weight_difference(weights: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> str | None:
-    """Describe the first difference between the names or shapes of weights, or return None."""
+    """Describe the first difference in the names or shapes of two state dicts, or return None."""
     if missing := weights.keys() ^ others.keys():
         return f"only one of them has the weight {min(missing)!r}"
     for name, weight in weights.items():

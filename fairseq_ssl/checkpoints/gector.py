@@ -41,9 +41,9 @@ MIN_LENGTH = 8
 FULL_TABLE = 5001
 """Number of labels in the published models, excluding padding."""
 ORGANIZATIONS = ("", "google-bert", "FacebookAI", "xlnet", "microsoft")
-"""Owners of the public encoders on the Hugging Face Hub. Former names contain no owner."""
+"""Owners of the public encoders on the Hugging Face Hub. Older model names contain no owner."""
 SIZES = {"base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
-"""Values of `SIZE_NAMES` for the public encoders."""
+"""Values of `SIZE_NAMES` for the public encoders, by size."""
 SIZE_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
 XLNET_NAMES = ("d_model", "n_layer", "n_head", "d_inner")
 SETTING_NAMES = (
@@ -56,7 +56,7 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "xlnet": (32000, None, None, 1e-12, 5),
     "deberta": (50265, 512, 0, 1e-7, 0),
 }
-"""Values of `SETTING_NAMES` for the public encoders, by model type, or None for no such setting."""
+"""Values of `SETTING_NAMES` for the public encoders, by model type. None omits a setting."""
 DEBERTA = {
     "relative_attention": True,
     "max_relative_positions": -1,
@@ -85,7 +85,7 @@ PREFIXES = {
     "tag_labels_projection_layer._module.": "labels.",
     "tag_detect_projection_layer._module.": "errors.",
 }
-"""Replacements for prefixes of weight names in both formats."""
+"""Replacements for weight name prefixes, by prefix, for both formats."""
 UNUSED = re.compile(r"(^|\.)(pooler\..*|position_ids)$")
 """Pattern of the names of weights and buffers that do not affect the hidden states."""
 
@@ -95,14 +95,14 @@ class GectorModel:
     """A GECToR model, from which a word-level edit tagger is built."""
 
     encoder: EncoderFiles
-    """The encoder. Its tokenizer prepends `START` to the words."""
+    """Config and tokenizer of the encoder. The tokenizer prepends `START` to the words."""
     edits: EditDictionary
     max_length: int
     """Maximum number of subwords per sentence, including `START` and the encoder's symbols."""
     rows: tuple[int, ...]
     """Row in the label head for each label of `edits`."""
     state: Mapping[str, Tensor] = field(repr=False)
-    """Encoder weights with their transformers names, and weights of the labels and errors heads."""
+    """Encoder weights by transformers name, and the weights of the label and error heads."""
 
     def set_options(self, options: Any) -> None:
         """Set the edit tagger options that depend on the model, except for the encoder sizes."""
@@ -332,7 +332,7 @@ def _th_file(path: Path) -> Path | None:
 
 
 def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
-    """Return the names of the labels by index, without padding."""
+    """Return the label names in the order of their ids, without padding."""
     labels = settings.get("label2id")
     if isinstance(labels, dict) and all(isinstance(row, int) for row in labels.values()):
         names = sorted(labels.keys() - {"<PAD>"}, key=labels.__getitem__)
@@ -351,7 +351,7 @@ def _public_name(settings: Mapping[str, Any]) -> str | None:
 
 
 def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the config of a public encoder."""
+    """Return the config of a model's public encoder. Raise DataError if the encoder is unknown."""
     name = _public_name(settings)
     if name is None:
         raise DataError(
@@ -395,7 +395,7 @@ def _rename(name: str) -> str:
 
 
 def _word_embeddings(state: Mapping[str, Tensor]) -> str:
-    """Return the name of the embedding weight. Raise DataError if it is missing."""
+    """Return the word embedding weight's name. Raise DataError if it is missing or not a matrix."""
     name = next((name for name, weight in state.items() if "word_embedding" in name), None)
     if name is None or state[name].dim() != 2:
         raise DataError(

@@ -10,7 +10,7 @@ from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from fairseq_ssl.io.text_files import read_json
 
 ADAPTER = "adapter_config.json"
-"""File of an adapter, for which transformers loads a base model from a different place."""
+"""File of an adapter. It names a base model, which transformers would load from elsewhere."""
 CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
 """Settings that name Python code in the folder or in a repository."""
 ELSEWHERE = (

@@ -23,7 +23,7 @@ def check_replaceable(output: Path, required: str, kind: str) -> None:
     Args:
         output: the folder.
         required: name of a file that every folder of this kind contains.
-        kind: name of this kind with an article, for the error message.
+        kind: noun phrase for the error message, such as "a CTranslate2 model".
     """
     if output.is_symlink():
         raise UsageError(f"{output} is a link, so it is not replaced. Pass the folder itself.")
@@ -41,7 +41,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def check_checksums(folder: Path) -> None:
-    """Raise FormatError if a file does not match its checksum in checksums.json, if that exists."""
+    """Raise FormatError if a file does not match checksums.json. Do nothing if that is missing."""
     if not (folder / CHECKSUMS).exists():
         return
     for name, expected in read_json(folder / CHECKSUMS, dict).items():

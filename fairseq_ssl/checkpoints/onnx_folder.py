@@ -50,13 +50,13 @@ class OnnxConfig:
     """Search options that commands use by default."""
 
     def write(self, folder: Path) -> None:
-        """Write config.json."""
+        """Write config.json to a folder."""
         text = json_text({**FORMAT, **asdict(self)})
         (folder / CONFIG).write_text(f"{text}\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> OnnxConfig:
-        """Read config.json. Raise FormatError if a field is missing or invalid."""
+        """Read config.json from a folder. Raise FormatError if a field is missing or invalid."""
         content = read_json(folder / CONFIG, dict)
         if {name: content.get(name) for name in FORMAT} != FORMAT:
             raise FormatError(f"{CONFIG} does not have the format and version {FORMAT}")
@@ -132,9 +132,9 @@ EXTERNAL_DATA, DATA_LOCATION = 13, 14
 
 
 def _check_model(path: Path) -> None:
-    """Raise an error if a model refers to other files or contains subgraphs or custom operators.
+    """Raise an error if a model contains functions, subgraphs, custom operators or external data.
 
-    onnxruntime checks everything else.
+    Sparse weights and training information are also rejected. onnxruntime checks everything else.
     """
     try:
         for number, part in _fields(memoryview(path.read_bytes())):
@@ -208,7 +208,7 @@ VARINT, BYTES, FIXED = 0, 2, {1: 8, 5: 4}
 
 
 def _varint(message: Any, at: int) -> tuple[int, int]:
-    """Decode the varint at position `at`, at most 10 bytes. Return it and the next position."""
+    """Decode the varint of up to 10 bytes at `at`. Return its value and the position after it."""
     number = 0
     for shift in range(0, 70, 7):
         byte = message[at]

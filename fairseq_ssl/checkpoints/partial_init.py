@@ -162,7 +162,7 @@ def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> 
     Args:
         model: the model to initialize.
         side: ``encoder`` or ``decoder``.
-        weights: weights of the model in the checkpoint.
+        weights: all model weights in the checkpoint, by name.
         path: path of the checkpoint, for error messages.
     """
     known = {name: weight for name, weight in weights.items() if name.startswith(f"{side}.")}

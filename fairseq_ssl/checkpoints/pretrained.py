@@ -1,6 +1,6 @@
 """Pretrained language models in local folders, loaded with transformers.
 
-The network is not used, and no code in a folder is run.
+Nothing is downloaded, and no code in a folder is run.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ PERMUTED = ("xlnet",)
 """Supported model types that are not masked language models."""
 
 UNTRAINED = ("pooler", "mask_emb", "seg_embed", "r_s_bias")
-"""Parts of the names of weights that do not affect hidden states. The last three belong to XLNet,
-for masks and text pairs."""
+"""Substrings in names of weights that do not affect hidden states. The last three are XLNet's."""
 
 SubwordSegmenter = Callable[[str], list[str]]
 
@@ -115,9 +114,9 @@ def load_with_info(folder: Path, loader: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _freeze_untrained(model: Any) -> Any:
-    """Freeze the weights in `UNTRAINED`, which get no gradient.
+    """Freeze the weights in `UNTRAINED`, and return the model.
 
-    DistributedDataParallel fails if a trainable weight gets none.
+    These weights get no gradient. DistributedDataParallel fails if a trainable weight gets none.
     """
     for name, weight in model.named_parameters():
         if any(part in name for part in UNTRAINED):
@@ -126,12 +125,12 @@ def _freeze_untrained(model: Any) -> Any:
 
 
 def encoder_config(folder: Path) -> dict[str, Any]:
-    """Return all settings of the model in a folder, including defaults."""
+    """Return the settings in config.json, completed with defaults of model-specific settings."""
     return {**read_config(folder), **load_config(folder)}
 
 
 def load_config(folder: Path) -> dict[str, Any]:
-    """Return the settings of the model in a folder that differ from their defaults."""
+    """Return the settings of the model in a folder, without common settings that are defaults."""
     settings: dict[str, Any] = _load(_transformers(folder).AutoConfig, folder).to_diff_dict()
     return settings
 
@@ -140,7 +139,7 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
     """Build a model with random weights from the settings of a config.json.
 
     Args:
-        given: the settings.
+        given: the settings, which are checked with `check_settings`.
         loader: name of the transformers class that builds the model.
     """
     loaders = _transformers(None)
@@ -154,7 +153,7 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
 
 
 def load_tokenizer(folder: Path) -> Any:
-    """Load the tokenizer in a folder with transformers."""
+    """Load the tokenizer in a folder. Raise DataError unless all ids are below vocab_size."""
     tokenizer = _load(_transformers(folder).AutoTokenizer, folder)
     largest = max(tokenizer.get_vocab().values(), default=0)
     size = read_config(folder).get("vocab_size")
@@ -216,7 +215,7 @@ def _load(loader: Any, folder: Path, **options: Any) -> Any:
 def _check_kind(kind: Any, where: str) -> str:
     """Return the model type `kind`. Raise DataError if it is not XLNet or a masked language model.
 
-    Other types can load further models.
+    Other model types can load further models.
     """
     modeling = import_optional("transformers.models.auto.modeling_auto", f"Reading {where}", "bert")
     known = {*modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *PERMUTED}

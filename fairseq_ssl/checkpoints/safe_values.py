@@ -1,4 +1,4 @@
-"""Replacements for `eval` and for the types in pickles. They cannot run code."""
+"""Replacements that cannot run code, for `eval` and for types in pickles."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def evaluate(source: str, *_namespaces: Any) -> Any:
         _namespaces: ignored, since names are never looked up.
 
     Raises:
-        TypeError: if `source` is not a string, as fairseq's `eval_bool` expects.
-        ConfigurationError: if `source` is not a plain value.
+        TypeError: if `source` is not a string. fairseq's `eval_bool` handles this exception.
+        ConfigurationError: if `source` is not a valid expression or is too large.
     """
     if not isinstance(source, str):
         raise TypeError(f"{shortened(source)} cannot be evaluated. Expected a string.")
@@ -137,7 +137,7 @@ def _check_size(size: int) -> int:
 
 
 DTYPES = ("b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8")
-"""dtypes of scalars in checkpoints, in numpy's notation: a letter and the size in bytes."""
+"""Allowed dtypes of scalars and arrays, as numpy codes: a letter and the size in bytes."""
 
 ORDERS = ("<", ">", "|", "=")
 
@@ -196,7 +196,7 @@ class PlainArray(np.ndarray[Any, Any]):
     """
 
     def __new__(cls, *_: Any, **__: Any) -> PlainArray:
-        """Raise UnpicklingError. A pickle could create an array of any size without storing it."""
+        """Raise UnpicklingError. A pickle could allocate an array of any size without values."""
         raise pickle.UnpicklingError("The checkpoint creates a numpy array without data.")
 
     def __setstate__(self, state: Any) -> None:

@@ -46,7 +46,7 @@ class CheckpointSelection:
         """Return the selected checkpoints of a folder, or `inputs`.
 
         The last checkpoints are sorted by number. The best checkpoints are sorted by their stored
-        validation score, from worst to best. Checkpoints also store whether higher scores are
+        validation score, from worst to best. Each checkpoint also stores whether a higher score is
         better. Checkpoints without a score are not used. Copies of the same update, such as
         checkpoint_best.pt, are used only once.
 
@@ -102,7 +102,7 @@ def check_average_output(output: str | Path, inputs: Sequence[str | Path]) -> No
     """Raise UsageError if an average would replace a checkpoint of the training run.
 
     Args:
-        output: output file.
+        output: path of the averaged checkpoint.
         inputs: checkpoints, or the folder of the run.
     """
     output = Path(output)

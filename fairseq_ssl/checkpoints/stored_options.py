@@ -106,7 +106,7 @@ _passed_data: set[str] = set()
 
 
 def remember_data(options: argparse.Namespace) -> None:
-    """Record the data folder that the user passed. Options of checkpoints may name this folder."""
+    """Record the data folder that the user passed. `check_options` does not drop this folder."""
     if isinstance(getattr(options, "data", None), str):
         _passed_data.add(options.data)
 
@@ -122,8 +122,8 @@ def check_options(state: dict[str, Any], path: str | Path) -> None:
 
     Noise names from version 0.2 are replaced with their new names.
 
-    Raises:
-        UnsafeCheckpointError: if an option is not a plain value.
+    Raise UnsafeCheckpointError if an option is not a plain value.
+    Raise DataError if an option of version 0.2 has a value that is no longer supported.
     """
     for section in SECTIONS:
         if state.get(section) is not None:
@@ -232,9 +232,9 @@ class _Options:
             )
 
     def _check_json(self, value: Any, name: str, depth: int) -> Any:
-        """Check a value and return it. JSON in a string is checked as nested values.
+        """Check a value and return it. If it is a JSON string, check the nested values in it.
 
-        If options with paths are removed from JSON, the modified JSON is returned.
+        If values of options with paths were removed from it, return the modified JSON string.
         """
         content = _parse_json(value)
         if content is None:

@@ -30,7 +30,7 @@ SPECIAL = {
     "sep_token": ("[SEP]", "<sep>", "</s>"),
     "mask_token": ("[MASK]", "<mask>"),
 }
-"""Common names of special tokens, by their attribute in a transformers tokenizer."""
+"""Common names of special tokens, by the attribute of transformers tokenizers."""
 
 
 def write_token_classifier(model: Any, task: Any, output: Path) -> None:
@@ -128,7 +128,7 @@ def _renamed(name: str, module: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _load(built: Any, state: Mapping[str, Tensor]) -> None:
-    """Load weights into a token classifier. Raise DataError unless its head is a linear layer."""
+    """Load weights into a token classifier. Raise DataError unless head and weights match."""
     base = f"{built.base_model_prefix}."
     head = {name for name, _ in built.named_parameters() if not name.startswith(base)}
     if head != {f"{HEAD}.weight", f"{HEAD}.bias"}:

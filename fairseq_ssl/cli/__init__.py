@@ -1,8 +1,9 @@
-"""The program ``fairseq-ssl``, one file per command: parse options, call a function, print.
+"""The program ``fairseq-ssl``, with one module per command.
 
-`main` selects the command, defines the parsers of commands and subcommands, and converts an error
-to one line and an exit code. `options` defines options shared by several commands. `console` writes
-to stdout and reports progress.
+Each command parses its options, calls a library function and prints the result. `main` selects the
+command, defines the parsers of commands and subcommands, and converts an error to one line and an
+exit code. `options` defines options shared by several commands. `console` configures stdout, and
+prints progress and tables.
 """
 
 import signal

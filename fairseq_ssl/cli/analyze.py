@@ -47,7 +47,7 @@ KINDS: dict[str, tuple[str, type[Any], str]] = {
         "compare_shifted_states",
     ),
 }
-"""Summary, config and function name of each kind of analysis in `fairseq_ssl.analysis`."""
+"""Summary, config class and `fairseq_ssl.analysis` function name for each kind of analysis."""
 BATCHES = ("subset", "max_tokens")
 DECODING = ("beam", "lenpen", "subwords", "moses", "tokenize")
 

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Write the average of the selected checkpoints and its signature."""
+    """Average the selected checkpoints, and write the averaged checkpoint and its signature."""
     selection = CheckpointSelection(**passed(args, CheckpointSelection))
     paths = selection.paths(args.inputs)
     options.check_output(args.output, *paths)

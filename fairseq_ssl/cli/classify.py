@@ -1,4 +1,4 @@
-"""``fairseq-ssl classify``: prepare data, label with a teacher, predict and score."""
+"""``fairseq-ssl classify``: prepare data, label texts with an expert, predict and score."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fairseq-ssl completion``: print a script for the completion of commands, flags and files."""
+"""``fairseq-ssl completion``: print a shell script that completes commands, flags and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE", "TARGET")  # in m
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that names the shell."""
+    """Add the argument that selects the shell, bash or zsh."""
     parser.add_argument("shell", choices=("bash", "zsh"), help="shell to generate the script for")
 
 

@@ -16,16 +16,16 @@ from fairseq_ssl.io.jobs import Progress, counted
 from fairseq_ssl.io.remote import as_path
 
 STDOUT_NAME = "stdout"
-"""File name in the error of a failed write to stdout."""
+"""Value of an OSError's `filename` if a write to stdout failed."""
 
 
 class StandardOutput(io.FileIO):
-    """A raw stdout that stores the error of a failed write, which argparse ignores."""
+    """Raw stdout stream that stores the error of a failed write, since argparse ignores errors."""
 
     failure: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write bytes and return their number. An error is stored and raised."""
+        """Write bytes and return the number of bytes written. Store and raise an error."""
         try:
             return super().write(data)
         except OSError as error:
@@ -35,9 +35,9 @@ class StandardOutput(io.FileIO):
 
 
 def open_stdout() -> None:
-    """Make sys.stdout write UTF-8 in all locales, and undecodable bytes of file names unchanged.
+    """Make sys.stdout write UTF-8 in all locales. Write undecodable file name bytes unchanged.
 
-    A stream of another type, for example in a notebook, is not replaced. If the caller has closed
+    A stream that is not a TextIOWrapper, as in a notebook, is not changed. If the caller has closed
     stdout, writing to it fails. If the caller has closed stderr, messages are dropped.
     """
     if sys.stderr is None:
@@ -74,7 +74,7 @@ def flush_stdout() -> None:
 
 
 def drop_stdout() -> None:
-    """Redirect stdout to os.devnull and discard its error, so that the flush at exit succeeds."""
+    """Redirect stdout to os.devnull and clear the stored error, so that flushing at exit works."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raw = _raw()
     if raw is not None:
@@ -87,7 +87,7 @@ def _raw() -> StandardOutput | None:
 
 
 def path_argument(word: str) -> Path:
-    """Return the path of a file or URL, as an argparse type."""
+    """Parse a file path or a URL, as an argparse type."""
     try:
         return as_path(word)
     except DataError as error:
@@ -95,13 +95,13 @@ def path_argument(word: str) -> Path:
 
 
 def path_or_stream(word: str) -> Path | None:
-    """Return a path, or None for ``-``, which is stdin or stdout."""
+    """Parse a path, as an argparse type. Return None for ``-``, which is stdin or stdout."""
     return None if word == "-" else path_argument(word)
 
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0
-"""Seconds between progress lines if stderr is not a terminal."""
+"""Minimum time between progress lines if stderr is not a terminal, in seconds."""
 
 
 def progress(
@@ -109,7 +109,8 @@ def progress(
 ) -> Progress:
     """Return a function that reports completed units of work on stderr.
 
-    It draws a bar on a terminal. In a log, it prints a line every `SECONDS_BETWEEN_LINES` seconds.
+    On a terminal, the function draws a bar. In a log, it prints a line if at least
+    `SECONDS_BETWEEN_LINES` seconds have passed since the last line.
     """
     if sys.stderr.isatty():
         from tqdm import tqdm  # takes as long to import as the rest of this module

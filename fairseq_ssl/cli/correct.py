@@ -65,13 +65,13 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
 
 
 def check_models(models: Sequence[Path], inputs: str) -> None:
-    """Raise UsageError if --model, which takes several values, also took the input."""
+    """Raise UsageError if the last of several --model values is a file but not a checkpoint."""
     if len(models) > 1 and models[-1].is_file() and not is_checkpoint(models[-1]):
         raise UsageError(f"{models[-1]} is not a checkpoint. Write {inputs} before --model.")
 
 
 def tagger_device(args: argparse.Namespace) -> Any:
-    """Return --device, or cpu for models in ONNX format. Raise DataError for a wrong path."""
+    """Return --device, or cpu for ONNX models. Reject missing models, and ONNX models on a GPU."""
     for path in args.models:  # before torch is imported, which can be missing
         if model_format(path) == FAIRSEQ:
             require_file(path, "a checkpoint, an output of export --to onnx, or a GECToR model")
@@ -95,7 +95,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 
 def register(config: CorrectionConfig) -> Initializer | None:
-    """Register the plug-in. Return the initializer of processes, or None for ONNX models."""
+    """Register the plug-in and return the process initializer. For ONNX models, return None."""
     if config.is_onnx:
         return None
     fairseq_ssl.register()

@@ -1,4 +1,4 @@
-"""``fairseq-ssl export``: convert a checkpoint to a model that needs no plug-in."""
+"""``fairseq-ssl export``: convert a checkpoint to another format or one translation direction."""
 
 from __future__ import annotations
 

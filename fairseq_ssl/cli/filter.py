@@ -1,4 +1,4 @@
-"""``fairseq-ssl filter``: drop bad lines of a monolingual or parallel corpus."""
+"""``fairseq-ssl filter``: drop bad lines from a monolingual or parallel corpus."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ filters.yaml, for example:
     - my_package.my_filters:Question  # your own subclass of fairseq_ssl.filters.Filter"""
 
 EXAMPLE_WIDTH = 100
-"""Max length of an example in the table, in characters."""
+"""Maximum length of an example in the table, in characters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Filter the text and print the counts of dropped lines."""
+    """Filter the text and print the number of lines that each filter dropped."""
     filters = (
         read_filters(args.config)
         if args.config
@@ -92,7 +92,7 @@ def _outputs(args: argparse.Namespace) -> list[Output]:
 
 
 def _table(summary: FilterSummary) -> list[str]:
-    """Return the lines of a table: a header, a row for each filter, and a row of kept lines."""
+    """Return a table as lines: a header, a row for each filter, and a row for the kept lines."""
     rows = summary.lines
     width = max(map(len, [*(row.filter for row in summary.dropped), "filter"]))
     digits = max(len(str(rows)), len("dropped"))

@@ -30,7 +30,7 @@ NEEDED = (
     *(("counts", "vectors"), ("masked_data", "masked_models")),
     *((name, "translation") for name in ("data_dir", "source_lang", "target_lang")),
 )
-"""Pairs of an option and another option that it requires."""
+"""Pairs of an option and the option that it requires."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -48,7 +48,7 @@ COMMANDS = {
     "tokenize": "tokenize and truecase text as in Moses",
     "user-dir": "print the path to pass to fairseq's --user-dir",
 }
-"""Summaries of the commands. Modules have the names of their commands, with _ for hyphens."""
+"""Summaries by command. A command's module has the command's name, with _ for hyphens."""
 
 MOVED = {
     "--address": "RAY_ADDRESS in the environment",
@@ -89,7 +89,7 @@ MOVED = {
     "token-wins": "analyze token-wins",
     "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
 }
-"""Replacements of removed commands and options. Single options apply to all commands."""
+"""Replacements for removed commands and options. Options without a command are for all commands."""
 
 OUTPUT_OPTIONS = (
     *("output", "source_output", "label_dict", "report", "figure", "scores", "train_truecase"),
@@ -112,7 +112,7 @@ class Command(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser that rejects abbreviated flags. Its errors suggest the closest flag."""
+    """Argument parser that rejects abbreviated flags and suggests the closest flag in errors."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -122,7 +122,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse the arguments. Exit with a usage error if one is unknown."""
+        """Parse the arguments. Exit with a usage error if one is unknown or was removed."""
         self._words = sys.argv[1:] if args is None else list(args)
         command = self.prog.removeprefix("fairseq-ssl ")
         for word in self._words:  # before an error about a missing argument
@@ -154,9 +154,9 @@ class Parser(argparse.ArgumentParser):
         return "".join(hints)
 
     def error(self, message: str) -> NoReturn:
-        """Print the message as one line on stderr, and exit with 2.
+        """Print the message as one line on stderr, and exit with code 2.
 
-        If only positional arguments are missing, an option with a list may have taken them.
+        If an option with a list may have consumed a missing argument, suggest a different order.
         """
         missing = message.removeprefix("the following arguments are required: ")
         if missing != message and "--" not in missing:
@@ -172,7 +172,7 @@ Run = Callable[[argparse.Namespace], None]
 
 
 class Subcommands:
-    """Subcommand parsers of a command."""
+    """Parsers for the subcommands of a command."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Subcommands:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Return 0, or 1 for data errors, 2 for usage errors and 130 for Ctrl-C."""
+    """Run a command. Return its exit code: 0, 1 (error), 2 (usage error) or 130 (Ctrl-C)."""
     words = list(sys.argv[1:] if argv is None else argv)
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, _Interrupt.raised)
@@ -211,7 +211,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Interrupt:
-    """Handler of Ctrl-C. It sets `seen`, because an import may hide the KeyboardInterrupt."""
+    """Ctrl-C handler. It sets `seen`, because imports can turn KeyboardInterrupt into an error."""
 
     seen = False
 
@@ -224,7 +224,7 @@ class _Interrupt:
 
 
 def _failed(error: OSError | MemoryError, called: str) -> int:
-    """Print an operating system error and return 1. Ignore a broken pipe and return 0."""
+    """Print an operating system error and return 1. For a broken pipe, print nothing, return 0."""
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if error.filename == STDOUT_NAME:
@@ -284,7 +284,7 @@ def _run_command(name: str, words: Sequence[str], debug: bool) -> int:
 
 
 def _with_flags(message: str, parser: argparse.ArgumentParser) -> str:
-    """Return a message in which flags replace the parameter names in backticks."""
+    """Return the message, with parameter names in backticks replaced by flags."""
     flags = {
         action.dest: next(name for name in action.option_strings if name.startswith("--"))
         for action in parser._actions
@@ -317,7 +317,7 @@ class _NoticeHandler(logging.Handler):
 
 @contextmanager
 def _notices(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Print the log messages of the package, independently of the logging setup of fairseq."""
+    """Print the package's log messages in the block, independently of fairseq's logging setup."""
     logger, handler = logging.getLogger("fairseq_ssl"), _NoticeHandler(parser)
     before = logger.propagate
     logger.addHandler(handler)
@@ -332,7 +332,7 @@ def _notices(parser: argparse.ArgumentParser) -> Iterator[None]:
 def _check_named(args: argparse.Namespace) -> None:
     """Raise UsageError for output paths without a file name, such as ``.``, and for ``-``.
 
-    If a command can write to stdout, it parses ``-`` as None, or as the only path of a list.
+    Commands that can write to stdout parse ``-`` as None, or accept it as the only path in a list.
     """
     for option in OUTPUT_OPTIONS:
         value = getattr(args, option, None)

@@ -32,11 +32,11 @@ STDIN = "-"
 Options = argparse._ActionsContainer
 """A parser or an argument group."""
 FORMATS = "(plain, .gz or .zst)"
-"""Formats of texts, for help texts."""
+"""File formats of input and output texts, as shown in help texts."""
 
 
 def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
-    """Return an argparse type for integers from `minimum` to `maximum`, which can be None."""
+    """Return an argparse type for integers of at least `minimum` and, if set, at most `maximum`."""
     expected = f"{minimum} or more" if maximum is None else f"{minimum} to {maximum}"
 
     def parse(word: str) -> int:
@@ -59,7 +59,7 @@ def _shard(word: str) -> tuple[int, int]:
 
 
 def add_input(parser: Options, what: str, name: str = "input") -> None:
-    """Add a positional input text. Its value is None for stdin, the default."""
+    """Add a positional argument for an input text. Its value is None for stdin, the default."""
     parser.add_argument(
         name,
         type=path_or_stream,
@@ -84,13 +84,13 @@ def add_output_or_stdout(parser: Options, what: str = f"output {FORMATS}") -> No
 
 
 def add_job_output(parser: Options, what: str, name: str = "--output", **more: Any) -> None:
-    """Add an output of a resumable job. Its value is None for stdout, or a list with `nargs`.
+    """Add an output option for a resumable job. Its value is a path, or a list with `nargs`.
 
     Args:
-        parser: parser, or a group of its options
-        what: help text that describes the content
-        name: name of the option
-        more: arguments of `argparse.ArgumentParser.add_argument`
+        parser: parser or argument group
+        what: noun phrase for the content of the output, the beginning of the help text
+        name: flag of the option; if --output is not passed, its value is None, which means stdout
+        more: further arguments of `add_argument`, such as `nargs`
     """
     is_main = name == "--output"
     usual = " (default: stdout)" if is_main and "required" not in more else ""
@@ -127,7 +127,7 @@ def check_output(output: Path | None, *inputs: Path | None) -> None:
 
 
 def one_writer(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """Wrap `run` to fail while another process writes the same --output."""
+    """Wrap `run` so that it raises an error while another process writes the same --output."""
 
     @functools.wraps(run)
     def alone(args: argparse.Namespace) -> None:
@@ -138,7 +138,7 @@ def one_writer(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.
 
 
 def input_lines(path: Path | None) -> Iterator[str]:
-    """Yield the lines of a file, or of stdin for None and ``-``."""
+    """Return an iterator over the lines of a file, or of stdin if `path` is None or ``-``."""
     if path is None or str(path) == STDIN:
         return stdin_lines()
     return read_lines(path)
@@ -147,7 +147,7 @@ def input_lines(path: Path | None) -> Iterator[str]:
 def write_lines(lines: Iterable[str], output: Path | None, signature: Signature) -> int:
     """Write lines to a file, or to stdout if `output` is None. Return the number of lines.
 
-    The signature is written next to the file. It is not written for stdout.
+    For a file, the signature is written next to it. For stdout, no signature is written.
     """
     count = 0
     if not (sys.stdout.isatty() and sys.stderr.isatty()):  # a bar would mix with the lines
@@ -186,7 +186,7 @@ def add_texts(parser: Options, name: str, what: str) -> None:
 def add_path(
     parser: Options, name: str, what: str, metavar: str | tuple[str, str] = "FILE", **more: Any
 ) -> None:
-    """Add an option or an argument that is a path, or several paths with `nargs`."""
+    """Add an option or a positional argument for a path, or for several paths with `nargs`."""
     parser.add_argument(name, type=path_argument, metavar=metavar, help=what, **more)
 
 
@@ -290,12 +290,12 @@ def add_execution(
     usual: str = "one per core",
     part_size: str | None = PART_SIZE,
 ) -> None:
-    """Add the options for the execution of a job on lines.
+    """Add the options for parallel execution of a job that processes lines.
 
     Args:
-        parser: parser, or a group of its options
-        usual: default of --jobs, in words
-        part_size: help text of --part-size; None for a job that writes no folders of parts
+        parser: parser or argument group
+        usual: description of the default of --jobs
+        part_size: help text of --part-size; if it is None, --shard and --part-size are not added
     """
     add_jobs(parser, usual)
     parser.add_argument(
@@ -329,7 +329,7 @@ def add_execution(
 
 
 def byte_size(word: str) -> int:
-    """Return a size such as 500M or 4G in bytes, as an argparse type."""
+    """Parse a size such as 500M or 4G, as an argparse type. Return the number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
         raise argparse.ArgumentTypeError(f"{word!r} is not a size, such as 500M or 4G.")
@@ -337,7 +337,7 @@ def byte_size(word: str) -> int:
 
 
 def job_output(args: argparse.Namespace, name: str = "output") -> Output:
-    """Return an output of a job: a file, a folder of parts, or stdout."""
+    """Return the output that the option `name` selects: a file, a folder of parts, or stdout."""
     path = getattr(args, name)
     if path is None:
         if args.shard != (1, 1):
@@ -347,7 +347,7 @@ def job_output(args: argparse.Namespace, name: str = "output") -> Output:
 
 
 def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Output:
-    """Return the output for a path of the option `name`: a file or a folder of parts."""
+    """Return the output at `path`, the value of the option `name`: a file or a folder of parts."""
     if is_folder(path):
         return PartFolder(path, args.shard, args.part_size)
     for option in ("shard", "part_size"):
@@ -360,7 +360,7 @@ def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Outp
 
 
 def add_line_job(parser: Options, what: str) -> None:
-    """Add the output and the execution of a job that rewrites each line."""
+    """Add the output and execution options of a job that rewrites each line."""
     add_job_output(parser, what)
     add_execution(parser)
     add_overwrite(parser)
@@ -381,7 +381,7 @@ def line_job(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def print_summary(summary: LineSummary | None) -> None:
-    """Print the result of a job that rewrites each line into a file or a folder."""
+    """Print the signature and the number of lines of a job that wrote a file or a folder."""
     if summary and summary.outputs:
         path = summary.outputs[0]
         print_lines(summary.signature, f"wrote {summary.lines} lines to {path}")
@@ -397,9 +397,9 @@ def job_executor(
 
     Args:
         args: parsed options
-        default: number of local processes without --jobs, or None for one per core
-        initializer: function called in each process
-        gpus: number of GPUs per item on a Ray cluster
+        default: number of local processes if --jobs is not set (default: one per core)
+        initializer: function called in each worker process before it processes items
+        gpus: number of GPUs that each item needs on a Ray cluster
     """
     if args.executor == "ray":
         if args.jobs is not None:
@@ -415,7 +415,10 @@ def job_executor(
 def local_executor(
     args: argparse.Namespace, default: int | None = None, initializer: Initializer | None = None
 ) -> LocalExecutor:
-    """Return an executor with --jobs processes, by default `default` or one per core."""
+    """Return an executor with --jobs local processes.
+
+    If --jobs is not set, use `default`, or one process per core if `default` is None.
+    """
     return LocalExecutor(args.jobs or default or cpu_count(), initializer)
 
 
@@ -434,7 +437,7 @@ Gpus = Callable[[], int]
 
 
 def add_device(parser: Options, max_tokens: bool = True, part_size: str | None = PART_SIZE) -> None:
-    """Add --device, the options of `add_execution` and, if `max_tokens`, --max-tokens."""
+    """Add --device, the options of `add_execution` and, if `max_tokens` is True, --max-tokens."""
     parser.add_argument(
         "--device",
         choices=("auto", "cpu", "cuda"),
@@ -476,7 +479,7 @@ def model_executor(
     gpus: Gpus = torch_gpus,
     initializer: Initializer | None = fairseq_ssl.register,
 ) -> Executor:
-    """Return an executor with --jobs processes, by default one for each GPU or core."""
+    """Return an executor for a job with models, by default with one process per GPU or core."""
     is_cuda = chosen_device(args, gpus) == "cuda"
     return job_executor(args, gpus() if is_cuda else cpu_count(), initializer, float(is_cuda))
 
@@ -489,9 +492,9 @@ def add_one_device(parser: Options) -> None:
 
 
 def one_device(name: str | None) -> str:
-    """Return `name`, by default cuda if available, else cpu. Disable messages below warning level.
+    """Return the device `name`. The default for None is cuda if it is available, else cpu.
 
-    Raise UsageError if the device is not available.
+    Raise UsageError if the device is not available. Disable log messages below the level WARNING.
     """
     logging.disable(logging.INFO)
     device = name or ("cuda" if torch_gpus() else "cpu")

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
-    """Write the data set, and print the number of pairs of each split."""
+    """Write the data set, and print the number of pairs in each split."""
     chosen = passed(args, PositionDataConfig)
     for name in chosen:
         if name not in OPTIONS[args.kind]:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _open(args: argparse.Namespace) -> ParallelFolder[Any]:
-    """Open INPUT as binarized data if it contains .idx files, or as text."""
+    """Open INPUT as binarized data if it contains .idx files, else as text."""
     languages = args.source_lang, args.target_lang
     if not any(args.input.glob("*.idx")):
         return TextFolder(args.input, *languages)

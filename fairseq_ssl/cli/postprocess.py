@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Apply the selected steps to each line, and print the number of replaced <unk>."""
+    """Apply the selected steps to each line. Report how many <unk> --copy-unknown replaced."""
     config = Postprocessing(**passed(args, Postprocessing))
     parameters = changed_options(config)
     if not parameters:

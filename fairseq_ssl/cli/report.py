@@ -1,4 +1,4 @@
-"""``fairseq-ssl report``: write a page of scores, figures and sentences."""
+"""``fairseq-ssl report``: write an HTML page with scores, figures and sentences."""
 
 from __future__ import annotations
 

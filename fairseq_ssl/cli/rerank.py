@@ -133,7 +133,7 @@ def _merge(args: argparse.Namespace) -> None:
 
 
 def _named_lists(words: Sequence[str]) -> dict[str, Path]:
-    """Return the paths of n-best lists by name, by default the file name without suffixes."""
+    """Return the paths of n-best lists by name. The default name is the file name up to a dot."""
     lists: dict[str, Path] = {}
     for word in words:
         given, path = options.split_name(word)
@@ -232,7 +232,7 @@ def _config(args: argparse.Namespace) -> ScoringConfig:
 
 
 def _add_nbest(parser: argparse.ArgumentParser, what: str = SCORED) -> None:
-    """Add the positional argument of the n-best list, ``nbest_list``."""
+    """Add the positional argument ``nbest_list`` for the path of an n-best list."""
     help_text = f"{what} {options.FORMATS}; - for stdin"
     options.add_path(parser, "nbest_list", help_text, "LIST")
 

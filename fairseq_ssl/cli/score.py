@@ -196,11 +196,11 @@ METRICS: dict[str, Callable[[argparse.Namespace], Metric]] = {
     "rouge": lambda args: metrics.Rouge(args.reference, args.stem, args.sentence_mark),
     "accuracy": lambda args: metrics.Accuracy(args.reference),
 }
-"""Function that creates the metric of each subcommand."""
+"""Functions that create a metric from the parsed options, by subcommand."""
 
 
 def _run(args: argparse.Namespace) -> None:
-    """Score all systems, run the analysis of --by, and print the scores as text or JSON."""
+    """Score all systems, run the analysis selected with --by, and print text or JSON."""
     from fairseq_ssl.metrics.tables import read_levels
 
     if args.resamples is not None and not args.baseline:

@@ -1,4 +1,4 @@
-"""``fairseq-ssl subwords``: train a subword model, encode text, and write its dictionary."""
+"""``fairseq-ssl subwords``: train a subword model, encode text, and write the dictionary."""
 
 from __future__ import annotations
 

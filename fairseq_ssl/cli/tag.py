@@ -17,7 +17,7 @@ EXAMPLES = """\
   fairseq-ssl tag '<BT>' --dictionary data-bin/dict.en.txt data-bin/dict.de.txt"""
 
 MISSING = object()
-"""Default of FILE. None is stdin, passed as -."""
+"""Value of FILE if it is not passed. If ``-`` is passed for stdin, the value is None."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
