@@ -29,9 +29,9 @@ DELETE, INSERT, REPLACE, SWAP = range(4)
 class CharacterNoise:
     """Delete, insert, replace or swap random characters, each with the same probability.
 
-    Insertion adds a random letter before a character. Replacement puts a random letter in its
-    position. A swap exchanges a character with the next one, or the last character of a word with
-    the previous one. Words of one character are neither deleted nor swapped. Spaces never change.
+    An insertion adds a random letter before the selected character. A replacement substitutes a
+    random letter for it. A swap exchanges it with the next character, or with the previous one at
+    the end of a word. Words of one character are neither deleted nor swapped. Spaces never change.
     """
 
     rate: float = option(0.003, "probability of an error per character", low=0, high=1)
