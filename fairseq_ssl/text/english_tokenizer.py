@@ -57,7 +57,7 @@ INFIX = re.compile(
 )
 URL = re.compile(r"(?:\w+://|www\.).+|[^@]+@[^@]+\.\w+|(?:[\w-]+\.)+[a-z]{2,}(?::\d+)?(?:[/?#].*)?")
 MAX_CACHED_LENGTH = 32
-"""Maximum length of a cached word in characters. Longer words are rare and need much memory."""
+"""Maximum length of a cached word, in characters. Longer words are rare and need much memory."""
 
 
 def tokenize_english(line: str) -> tuple[list[str], list[int]]:

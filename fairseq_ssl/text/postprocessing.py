@@ -76,9 +76,9 @@ UNKNOWN_WORD = "<unk>"
 class UnknownCopies:
     """Function that replaces each ``<unk>`` with a token copied from the source.
 
-    Candidates are the source tokens that are missing from one or both vocabularies, so that the
-    model cannot copy them itself. The n-th ``<unk>`` is replaced with the n-th candidate. If there
-    are fewer candidates, the remaining ``<unk>`` tokens are unchanged.
+    Candidates are the source tokens that are missing from one or both vocabularies. The model
+    cannot copy these tokens itself. The n-th ``<unk>`` is replaced with the n-th candidate. If
+    there are fewer candidates, the remaining ``<unk>`` tokens are unchanged.
     """
 
     source_words: Set[str]

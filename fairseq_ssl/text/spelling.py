@@ -57,9 +57,9 @@ FIRST_LETTER_COST = 4.0
 SMOOTHING = 5.0
 """Weight of the unigram probability in a bigram probability, in counts."""
 CAPITALIZED = 0.9
-"""Minimum fraction of a word's occurrences inside sentences that have the form with capitals.
+"""Minimum fraction of the form with capitals among a word's occurrences inside sentences.
 
-Tuned on held-out learner text.
+It was tuned on held-out learner text.
 """
 SENTENCE_ENDS = frozenset(".?!")
 """Final tokens of the sentences whose first word is capitalized."""

@@ -74,7 +74,7 @@ class M2Sentence:
 
     words: tuple[str, ...]
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
-    """Edits by annotator id, with at least one annotator. Noop edits are omitted."""
+    """Edits by annotator id. There is at least one annotator. Noop edits are omitted."""
     line: int = 0
     """Number of the ``S`` line in the file, starting at 1."""
 
