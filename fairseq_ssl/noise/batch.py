@@ -128,7 +128,7 @@ class TokenBatch:
         return np.arange(len(self.tokens)) - np.repeat(self.ends - self.lengths, self.lengths)
 
     def line_of(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the line index of the tokens at the indices `at`."""
+        """Return the line index of each token in `at`, an array of token indices."""
         return np.searchsorted(self.ends, at, side="right")
 
     def lengths_of(

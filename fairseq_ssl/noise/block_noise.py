@@ -84,7 +84,7 @@ def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noi
 
 
 def describe_noises() -> str:
-    """Return a text that lists all noises and their options, for the help of a command."""
+    """Return a list of all noises and their options as text, for command-line help."""
     return specs.describe_registry(NOISES)
 
 

@@ -38,7 +38,7 @@ class CharacterNoise:
     letters: str = option(string.ascii_lowercase, "letters to insert or substitute")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
-    """Special tokens, which are never changed."""
+    """Special tokens that are never changed."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -58,7 +58,7 @@ class CharacterNoise:
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
     def _edits(self, clean: TokenBatch, draws: Random) -> Iterator[tuple[int, int, int, str]]:
-        """Yield word index, character position, edit and letter of each error, for `misspell`.
+        """Yield the word index, character position, edit and letter of each error, for `misspell`.
 
         Errors are ordered from right to left, because an edit shifts the positions after it.
         """
@@ -122,7 +122,7 @@ class ConfusionNoise:
     letters: str = option(string.ascii_lowercase, "letters to insert or substitute")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
-    """Special tokens, whose letters are never edited."""
+    """Special tokens whose letters are never edited."""
 
     def __post_init__(self) -> None:
         check(self)

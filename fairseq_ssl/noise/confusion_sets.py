@@ -33,7 +33,7 @@ class Aspell:
     language: str = "en"
 
     def version(self) -> str:
-        """Return name, version and language, such as ``aspell 0.60.8 en``, for the signature.
+        """Return Aspell's name, version and language for the signature: ``aspell 0.60.8 en``.
 
         Raise MissingPackageError if aspell is not installed.
         """

@@ -79,7 +79,7 @@ class LearnerNoise:
 
     @property
     def _counted(self) -> LearnerErrors:
-        """Learner errors from which the number and the kinds of errors are drawn."""
+        """Learner errors whose counts determine the number and kinds of errors."""
         return self.learner_errors if self.measured else DEFAULT_ERRORS
 
     @property

@@ -178,7 +178,7 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
     """Count the learner errors in corrected text.
 
     Args:
-        pairs: pairs of an uncorrected and a corrected line, tokens separated by spaces
+        pairs: pairs of an uncorrected and a corrected line, with tokens separated by spaces
         min_count: min count of a word, or of a pair of words; others are removed
 
     >>> errors = count_learner_errors([("I like the nature", "I like nature")])
@@ -220,7 +220,7 @@ def count_learner_errors_file(
         output: JSON file, for `LearnerErrors.read`
         min_count: min count of a word, or of a pair of words; others are removed, but
             still contribute to `errors` and `kinds`
-        progress: called with the number of pairs done
+        progress: called with the number of pairs compared
     """
     source, target, output = as_path(source), as_path(target), as_path(output)
     check_distinct([source, target], [output])

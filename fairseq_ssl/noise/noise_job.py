@@ -50,7 +50,7 @@ class NoiseSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """Path of the output. Empty if the output is a stream."""
+    """Path of the output, or an empty tuple if the output is a stream."""
     lines: int
     tokens: int
     """Number of clean tokens."""
@@ -137,7 +137,7 @@ def add_noise(
     """Add noise to a list of lines. The noisy lines are the same as with `noise_file`.
 
     Args:
-        lines: clean lines, tokens separated by spaces
+        lines: clean lines, with tokens separated by spaces
         method: one or more noises with options, such as ``direct,characters:rate=0.01``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
@@ -207,7 +207,7 @@ class LineNoise:
         """Return the noisy lines of a batch.
 
         Args:
-            text: clean lines, tokens separated by spaces
+            text: clean lines, with tokens separated by spaces
             blocks: block index of each line
             lines: index of each line in its block
         """

@@ -25,8 +25,8 @@ from fairseq_ssl.noise.batch import (
 from fairseq_ssl.options import check, option
 
 MAX_SHIFT = 1_000_000
-"""Maximum of the options `sigma` and `distance`, so that the 64-bit integers in `sort_by_position`
-do not overflow."""
+"""Maximum value of `sigma` and `distance`, so that the 64-bit integers in `sort_by_position` do not
+overflow."""
 STEPS = 2
 """Number of linear search steps after the lookup in the guide table and before binary search."""
 
@@ -179,7 +179,7 @@ class ShuffleNoise:
         return up_to / up_to[-1], edges
 
     def _apply(self, operation: NDArray[np.int64], block: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply `operation[i]` to line i. A line never loses all its words."""
+        """Apply `operation[i]` to line i. At least one word of each line is kept."""
         of_token = operation[block.line]
         share = np.interp(draws.lines(), *self.shares)
         hit = draws.tokens(block) < share[block.line]
