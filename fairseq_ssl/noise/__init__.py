@@ -1,7 +1,7 @@
-"""Functions that add noise to clean text, as in the papers.
+"""Add noise to clean text with the methods of the reproduced papers.
 
-`add_noise` adds noise to a list of lines. `noise_file` adds noise to a file of any size, on several
-processes or machines. `LineNoise` adds noise to batches of lines in a different engine.
+`add_noise` adds noise to a list of lines. `noise_file` adds noise to a file of any size, in several
+processes or on several machines. `LineNoise` adds noise to batches in an engine such as Ray Data.
 `describe_noises` lists the methods with their options. `build_confusion_sets` and
 `count_learner_errors` create resources for the methods ``confusion`` and ``learner``.
 

@@ -18,9 +18,9 @@ LINE_STREAM = np.uint64(2**32 - 1)
 class Random:
     """Generator of random numbers that do not depend on how lines are grouped into batches.
 
-    Each line has a key. For call n, counted from 0, the number of the token at `position` is
-    mix(key + G (2^32 n + position)), as in the SplitMix64 generator (Steele, Lea and Flood, 2014)
-    seeded with the key. A line therefore gets the same numbers in any batch.
+    Each line has a key. In call n, counted from 0, the token at `position` in its line gets the
+    number mix(key + GOLDEN * (2^32 n + position)), as in the SplitMix64 generator (Steele, Lea and
+    Flood, 2014) seeded with the key. A line therefore gets the same numbers in any batch.
     """
 
     def __init__(self, keys: NDArray[np.uint64]) -> None:
@@ -101,7 +101,7 @@ def _mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
 Tokens = NDArray[Any]
 """Array of word ids, which are indices in a word table or hashes of subword ids."""
 Same = Callable[[Tokens, Tokens], NDArray[Any]]
-"""Function that compares two arrays of word ids elementwise. It is True for equal words."""
+"""Function that compares two arrays of word ids elementwise. It returns True for equal words."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class TokenBatch:
 
     tokens: Tokens
     lengths: NDArray[np.int64]
-    """Number of tokens of each line, [lines]."""
+    """Number of tokens in each line, [lines]."""
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
@@ -128,13 +128,13 @@ class TokenBatch:
         return np.arange(len(self.tokens)) - np.repeat(self.ends - self.lengths, self.lengths)
 
     def line_of(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the line index of the tokens at the indices `at`."""
+        """Return the line index of each token in `at`, an array of token indices."""
         return np.searchsorted(self.ends, at, side="right")
 
     def lengths_of(
         self, kept: NDArray[np.bool_] | NDArray[np.signedinteger[Any]]
     ) -> NDArray[np.int64]:
-        """Return the length of each line in which token i is repeated `kept[i]` times.
+        """Return the length of each line after repeating token i `kept[i]` times, [lines].
 
         `kept` can also be a mask of the tokens that remain.
         """
@@ -184,7 +184,7 @@ class Noise(Protocol):
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return one noisy line for each clean line.
 
-        Implementations take all random numbers from `draws`. Their number of calls must not depend
+        Implementations take all random numbers from `draws`. The number of calls must not depend
         on the lines, so that the noise of a line does not depend on the rest of the batch.
         """
 
@@ -232,13 +232,13 @@ def choose_one_per_line(block: TokenBatch, draws: Random) -> NDArray[np.int64]:
 
 
 def repeated(block: TokenBatch, times: NDArray[np.signedinteger[Any]]) -> NoisedBatch:
-    """Repeat token i `times[i]` times. 0 deletes it. 2 adds a copy, to be replaced by callers."""
+    """Repeat token i `times[i]` times: 0 deletes it, 2 adds a copy, which callers replace."""
     origin = _repeated_indices(times)
     return NoisedBatch(TokenBatch(block.tokens.take(origin), block.lengths_of(times)), origin)
 
 
 def _repeated_indices(times: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64]:
-    """Repeat each index i `times[i]` times, as `np.repeat` does. Faster if all are at most 2."""
+    """Return each index i `times[i]` times, like `np.repeat` but faster if no value exceeds 2."""
     if times.max(initial=0) > 2:
         return np.repeat(np.arange(len(times)), times)
     copies = np.empty((len(times), 2), np.bool_)
@@ -252,10 +252,10 @@ def _repeated_indices(times: NDArray[np.signedinteger[Any]]) -> NDArray[np.int64
 def sort_by_position(
     block: TokenBatch, shift: NDArray[np.float64], at: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
-    """Return token indices in which the tokens of each line are sorted by position + `shift`.
+    """Return token indices, sorted by position + `shift` within each line.
 
-    `at` contains the indices of the tokens to sort, which are all or none of the tokens of each
-    line (default: all tokens). Shifts are rounded to multiples of 2^-20.
+    `at` contains the indices of the tokens to sort (default: all tokens). For each line, it must
+    contain either all tokens or none. Shifts are rounded to multiples of 2^-20.
     """
     at = np.arange(len(block.tokens)) if at is None else at
     rounded = np.rint(shift * 2**20).astype(np.int64)

@@ -45,7 +45,7 @@ class NoiseSpec:
     def __str__(self) -> str:
         """Return the specification, such as ``direct:keep=0.2:mask=0.3``.
 
-        It includes options with default values, except strings.
+        Options that are not set are included with their defaults, except string options.
         """
         values = {
             name: self.options.get(name, field.default)
@@ -65,14 +65,14 @@ class NoiseSpec:
 
 
 def parse_noise(words: str) -> list[NoiseSpec]:
-    """Parse a chain of noises such as ``direct:keep=0.2,characters`` into one spec per noise."""
+    """Parse a chain of noises such as ``direct:keep=0.2,characters`` into `NoiseSpec` objects."""
     return [NoiseSpec(*specs.parse_spec("noise", NOISES, word)) for word in words.split(",")]
 
 
 def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noise:
     """Create the noise function for a chain of noise specifications.
 
-    Each noise receives the `resources` that have the names of its fields.
+    Each noise receives the `resources` whose names match its fields.
     """
     noises: list[Noise] = []
     for spec in chain:
@@ -84,7 +84,7 @@ def build_noise(chain: Sequence[NoiseSpec], resources: Mapping[str, Any]) -> Noi
 
 
 def describe_noises() -> str:
-    """Return a text that lists all noises and their options, for the help of a command."""
+    """Return a list of all noises and their options as text, for command-line help."""
     return specs.describe_registry(NOISES)
 
 
@@ -132,7 +132,7 @@ def _line_error(block: Block) -> DataError:
 
 
 def line_problem(line: str) -> str:
-    """Return the problem of an invalid line, such as ``is blank``. It is empty for a valid line."""
+    """Return the problem with a line, such as ``is blank``, or an empty string for a valid line."""
     if not line or line.isspace():
         return "is blank"
     if "\0" in line:

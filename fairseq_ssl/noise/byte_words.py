@@ -43,8 +43,8 @@ class ByteWords:
     def and_those_of(self, other: ByteWords) -> ByteWords:
         """Return a table that contains the words of this table, then the words of `other`.
 
-        The returned table shares memory with this table. The next call overwrites the words of
-        `other` in it.
+        The next call on this table reuses the memory of the returned table and overwrites the words
+        of `other` in it.
         """
         return ByteWords(
             self._extended("buffer", other.buffer),
@@ -63,7 +63,7 @@ class ByteWords:
         return array[:total]
 
     def characters(self) -> NDArray[np.int64]:
-        """Return the number of characters of each word."""
+        """Return the number of characters in each word."""
         is_first = (self.buffer & 0xC0) != 0x80  # the first UTF-8 byte of a character
         if is_first.all():
             return self.sizes
@@ -123,7 +123,7 @@ class WordTable:
         self.words = self._inserted = ByteWords.of(inserted)
 
     def start(self, own: ByteWords, lengths: NDArray[np.int64]) -> TokenBatch:
-        """Replace the current text with the words `own`, in lines of `lengths[i]` words."""
+        """Replace the current text with the words `own`. Line i contains `lengths[i]` words."""
         self.words = self._inserted
         return TokenBatch(self._extend(own), lengths)
 

@@ -29,16 +29,16 @@ DELETE, INSERT, REPLACE, SWAP = range(4)
 class CharacterNoise:
     """Delete, insert, replace or swap random characters, each with the same probability.
 
-    Insertion adds a random letter before a character. Replacement puts a random letter in its
-    position. A swap exchanges a character with the next one, or the last character of a word with
-    the previous one. Words of one character are neither deleted nor swapped. Spaces never change.
+    An insertion adds a random letter before the selected character. A replacement substitutes a
+    random letter for it. A swap exchanges it with the next character, or with the previous one at
+    the end of a word. Words of one character are neither deleted nor swapped. Spaces never change.
     """
 
     rate: float = option(0.003, "probability of an error per character", low=0, high=1)
     letters: str = option(string.ascii_lowercase, "letters to insert or substitute")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
-    """Special tokens, which are never changed."""
+    """Special tokens that are never changed."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -58,7 +58,7 @@ class CharacterNoise:
         return NoisedBatch(TokenBatch(tokens, clean.lengths), np.arange(len(tokens)))
 
     def _edits(self, clean: TokenBatch, draws: Random) -> Iterator[tuple[int, int, int, str]]:
-        """Yield word index, character position, edit and letter of each error, for `misspell`.
+        """Yield the word index, character position, edit and letter of each error, for `misspell`.
 
         Errors are ordered from right to left, because an edit shifts the positions after it.
         """
@@ -122,7 +122,7 @@ class ConfusionNoise:
     letters: str = option(string.ascii_lowercase, "letters to insert or substitute")
     table: WordTable = field(default_factory=WordTable)
     spared: frozenset[str] = frozenset({"<mask>"})
-    """Special tokens, whose letters are never edited."""
+    """Special tokens whose letters are never edited."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -33,7 +33,7 @@ class Aspell:
     language: str = "en"
 
     def version(self) -> str:
-        """Return name, version and language, such as ``aspell 0.60.8 en``, for the signature.
+        """Return Aspell's name, version and language for the signature: ``aspell 0.60.8 en``.
 
         Raise MissingPackageError if aspell is not installed.
         """
@@ -87,14 +87,14 @@ def _parse_suggestions(word: str, answers: Iterable[str]) -> list[str]:
 
 
 BATCH_WORDS = 500
-"""Number of words per batch that is looked up in the spell checker."""
+"""Number of words in a batch for the spell checker."""
 MAX_CANDIDATES = 20
 """Maximum number of words in a confusion set."""
 
 
 @dataclass(frozen=True)
 class ConfusionFinder:
-    """Picklable function that returns the confusion sets of a batch of words."""
+    """Picklable function that returns the confusion sets for a batch of words."""
 
     checker: SymSpell | Aspell
     vocabulary: frozenset[str]
@@ -152,9 +152,9 @@ def build_confusion_sets(
     Args:
         counts: word counts; words with two or more letters and no digits can get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
-        min_count: min count of a word and of the words in its set
+        min_count: min count of a word, both for words with a set and for words in a set
         executor: `Executor` for the batches (default: this process)
-        progress: called with the number of words done
+        progress: called with the number of words looked up
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
     {'their': ('there',), 'there': ('their',)}
@@ -184,13 +184,13 @@ def build_confusion_sets_file(
 ) -> Signature:
     """Build confusion sets for the words in text files and write them to a file.
 
-    Return the signature. It includes the numbers of words looked up, sets, and words in all sets.
+    Return the signature, with the numbers of words looked up, of sets, and of words in all sets.
 
     Args:
         inputs: tokenized text files, decompressed according to their suffixes
         output: file with one line per set: word, tab, confusable words separated by spaces
         aspell: language of Aspell's dictionary (default: use SymSpell instead)
-        min_count: min count of a word and of the words in its set
+        min_count: min count of a word, both for words with a set and for words in a set
         overwrite: replace an existing output
         executor: `Executor` for the batches (default: this process)
         progress: called with the number of lines counted, then the number of words looked up

@@ -22,7 +22,7 @@ from fairseq_ssl.options import option
 
 APPEND, VERB, REPLACE, DELETE, NONE = range(5)
 INSTEAD = ((APPEND, NONE), (VERB, REPLACE), (REPLACE, VERB), (VERB, NONE))
-"""Pairs of an error kind and its fallback if no word of the line is suitable, in order."""
+"""Pairs of an error kind and its fallback for lines without a suitable word, tried in order."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class LearnerNoise:
 
     @property
     def _counted(self) -> LearnerErrors:
-        """Learner errors from which the number and the kinds of errors are drawn."""
+        """Learner errors whose counts determine the number and kinds of errors."""
         return self.learner_errors if self.measured else DEFAULT_ERRORS
 
     @property
@@ -95,7 +95,7 @@ class LearnerNoise:
 
     @cached_property
     def _written(self) -> dict[str, tuple[list[str], list[int]]]:
-        """For each correct word, the words that learners write instead, and cumulative counts."""
+        """Words that learners write instead of each correct word, and their cumulative counts."""
         return {
             word: (list(others), list(accumulate(others.values())))
             for word, others in self.learner_errors.replaced.items()
@@ -142,7 +142,7 @@ class LearnerNoise:
     ) -> NDArray[np.int64]:
         """Return the index of the token at which each line gets its error.
 
-        If no token of a line is suitable, its error in `kind` is changed to the fallback in place.
+        If no token of a line is suitable, the line's entry in `kind` is set to the fallback.
         """
         room = block.lengths + (kind == DELETE)
         place: NDArray[np.int64] = block.ends - block.lengths + (share * room).astype(np.int64)

@@ -24,7 +24,7 @@ from fairseq_ssl.text.inflection import inflection
 def verb_forms(word: str) -> tuple[str, ...]:
     """Return the other forms of a verb, or an empty tuple if the word is not a verb.
 
-    A word that is a form of two verbs, such as "saw", has the forms of both. See `Inflection`.
+    For a form of two verbs, such as "saw", the result contains the forms of both verbs.
     """
     return tuple(inflection().verb_forms(word))
 
@@ -32,7 +32,7 @@ def verb_forms(word: str) -> tuple[str, ...]:
 ERROR_KINDS = ("append", "verb", "replace", "delete")
 """Kinds of errors, named after the correction: the correction of an omitted word is ``append``."""
 MAX_ERRORS = 4
-"""Maximum number of errors per line. Lines with more errors are counted with this number."""
+"""Maximum number of errors per line. Lines with more errors are counted as having this number."""
 MAX_GRAM_TOKENS = 1000
 """Maximum number of tokens per line. Pairs with a longer line are skipped."""
 
@@ -46,8 +46,8 @@ class LearnerErrors:
     missing: Mapping[str, int]
     """Counts of words that writers omitted and correctors inserted."""
     replaced: Mapping[str, Mapping[str, int]]
-    """Counts by correct word, then by written word. Only replacements of a single word with a
-    single word are counted, without verb errors."""
+    """Counts by correct word, then by written word. Only replacements of one word with one
+    word are counted. Verb errors are excluded."""
     errors: tuple[int, ...]
     """Number of lines with 0, 1, 2, 3, and 4 or more errors."""
     kinds: Mapping[str, int]
@@ -117,7 +117,7 @@ class LearnerErrorCounter:
         self._errors = [0] * (MAX_ERRORS + 1)
         self._kinds = dict.fromkeys(ERROR_KINDS, 0)
         self.blank = self.long = 0
-        """Numbers of pairs that are skipped because of a blank line or a long line."""
+        """Numbers of pairs skipped because of a blank line (`blank`) or a long line (`long`)."""
 
     def add(self, written: str, corrected: str) -> None:
         """Align the words of a pair with the minimum edit distance, and count its errors."""
@@ -156,8 +156,8 @@ class LearnerErrorCounter:
     def _count_span(self, written: list[str], correct: list[str]) -> int:
         """Count the errors of a span between equal words, and return their number.
 
-        A correct word that is another form of a written verb is a verb error. A replaced word is
-        recorded only if it is the single word on its side and the correct side has a single word.
+        A correct word that is another form of a written verb counts as a verb error. Another word
+        pair is recorded as a replacement only if each side of the span contains a single word.
         """
         replaced = min(len(written), len(correct))
         verbs = sum(not set(written).isdisjoint(verb_forms(word)) for word in correct)
@@ -178,7 +178,7 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
     """Count the learner errors in corrected text.
 
     Args:
-        pairs: pairs of an uncorrected and a corrected line, tokens separated by spaces
+        pairs: pairs of an uncorrected and a corrected line, with tokens separated by spaces
         min_count: min count of a word, or of a pair of words; others are removed
 
     >>> errors = count_learner_errors([("I like the nature", "I like nature")])
@@ -220,7 +220,7 @@ def count_learner_errors_file(
         output: JSON file, for `LearnerErrors.read`
         min_count: min count of a word, or of a pair of words; others are removed, but
             still contribute to `errors` and `kinds`
-        progress: called with the number of pairs done
+        progress: called with the number of pairs compared
     """
     source, target, output = as_path(source), as_path(target), as_path(output)
     check_distinct([source, target], [output])

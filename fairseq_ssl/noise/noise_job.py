@@ -41,7 +41,7 @@ from fairseq_ssl.text.vocabulary import count_line_words, count_lines, read_coun
 
 TOTALS = ("lines", "tokens", "changed")
 COUNTED = 2**24
-"""Size in bytes of the parts of a text whose words are counted in parallel."""
+"""Size of the text parts whose words are counted in parallel, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class NoiseSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """Path of the output. Empty if the output is a stream."""
+    """Path of the output, or an empty tuple if the output is a stream."""
     lines: int
     tokens: int
     """Number of clean tokens."""
@@ -84,11 +84,11 @@ class NoiseResources:
             )
 
     def given_counts(self) -> Mapping[str, int] | None:
-        """Return the word counts of `counts`, or None if it is None. A path is read."""
+        """Return `counts`, read from the file if it is a path, or None if it is not set."""
         return read_counts(self.counts) if isinstance(self.counts, str | Path) else self.counts
 
     def load(self, method: Sequence[NoiseSpec], counts: Mapping[str, int]) -> dict[str, Any]:
-        """Load the resources that `method` needs. Return them by field name of the noise classes.
+        """Return the resources that `method` needs, keyed by the noise classes' field names.
 
         `counts` contains the word counts from `self.counts` or from the text.
         """
@@ -137,7 +137,7 @@ def add_noise(
     """Add noise to a list of lines. The noisy lines are the same as with `noise_file`.
 
     Args:
-        lines: clean lines, tokens separated by spaces
+        lines: clean lines, with tokens separated by spaces
         method: one or more noises with options, such as ``direct,characters:rate=0.01``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
@@ -207,8 +207,8 @@ class LineNoise:
         """Return the noisy lines of a batch.
 
         Args:
-            text: clean lines, tokens separated by spaces
-            blocks: index of the block of each line
+            text: clean lines, with tokens separated by spaces
+            blocks: block index of each line
             lines: index of each line in its block
         """
         clean = _clean_lines(text)
@@ -241,7 +241,7 @@ def noise_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Add noise to a text. Return None if the output was complete, or other shards must finish.
+    """Add noise to a text. Return None if this run does not complete the output.
 
     The noisy lines do not depend on the executor, parts or shards. Interrupted runs resume.
 
@@ -251,7 +251,7 @@ def noise_file(
         method: one or more noises with options, such as ``direct,characters:rate=0.01``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
-        executor: runs the blocks or parts (default: this process)
+        executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of processed lines
     """
@@ -361,7 +361,7 @@ class _NoiseJob(TextJob):
 
 
 def _digest(source: object) -> str | None:
-    """Return a short SHA-256 digest of a file's content or of an object's `repr`; None for None."""
+    """Return a short digest of a file or of an object's `repr`, or None if `source` is None."""
     if not isinstance(source, str | Path):
         return None if source is None else hashlib.sha256(repr(source).encode()).hexdigest()[:16]
     check_read_twice(source)

@@ -25,8 +25,8 @@ from fairseq_ssl.noise.batch import (
 from fairseq_ssl.options import check, option
 
 MAX_SHIFT = 1_000_000
-"""Maximum of the options `sigma` and `distance`, so that the 64-bit integers in `sort_by_position`
-do not overflow."""
+"""Maximum value of `sigma` and `distance`, so that the 64-bit integers in `sort_by_position` do not
+overflow."""
 STEPS = 2
 """Number of linear search steps after the lookup in the guide table and before binary search."""
 
@@ -52,7 +52,7 @@ class Unigrams:
 
     @cached_property
     def _ends(self) -> NDArray[np.float64]:
-        """Cumulative counts as floats, with infinity as the last entry because of rounding."""
+        """Cumulative counts as floats. The last is infinity, so that rounding cannot exceed it."""
         return np.append(self.up_to[:-1].astype(np.float64), np.inf)
 
     @cached_property
@@ -94,7 +94,7 @@ class DirectNoise:
             raise UsageError(f"`keep` + `mask` is {self.keep + self.mask:g}. Expected 1 or less.")
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return a noisy line for each clean line (X and Y in the algorithm)."""
+        """Return a noisy line (X in the algorithm) for each clean line (Y)."""
         half = (1 - self.keep - self.mask) / 2
         drawn = draws.tokens(clean)
         inserted = drawn >= self.keep + self.mask + half
@@ -181,7 +181,7 @@ class ShuffleNoise:
         return up_to / up_to[-1], edges
 
     def _apply(self, operation: NDArray[np.int64], block: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply `operation[i]` to line i. A line never loses all its words."""
+        """Apply `operation[i]` to line i. At least one word of each line is kept."""
         of_token = operation[block.line]
         share = np.interp(draws.lines(), *self.shares)
         hit = draws.tokens(block) < share[block.line]
@@ -201,8 +201,8 @@ class ShuffleNoise:
 class NegativeExampleNoise:
     """Delete words, replace words with random words, and shuffle the remaining words locally.
 
-    The noisy lines are negative examples for a classifier. Therefore, a random word is replaced in
-    each line in which no word is deleted or replaced.
+    The noisy lines are negative examples for a classifier. Therefore, if no word in a line is
+    deleted or replaced, a random word in the line is replaced.
     """
 
     unigrams: Unigrams

@@ -30,7 +30,7 @@ ATOMIC = re.compile(
     r"|['’](?:em|cause|cos|bout|nuff|s|d|ll|re)|[Oo]l['’]"
     r"|(?:[Dd]o|[Gg]o|[Hh]av|[Ll]ov|[Nn]oth|[Ss]ometh)in['’]"
 )
-"""Words that are not split, such as abbreviations and emoticons."""
+"""Pattern for words that are not split, such as abbreviations and emoticons."""
 CONTRACTION = re.compile(
     r"""(?!.{1,11}[A-Z]) (?i:
     (ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were
@@ -43,13 +43,13 @@ CONTRACTION = re.compile(
     | (1[012]|\d) ([ap]m|[ap]\.m\.) )""",
     re.VERBOSE,
 )
-"""Words such as "don't", split into the groups of the pattern. Uppercase words do not match."""
+"""Pattern whose groups are the tokens of words such as "don't". Uppercase words do not match."""
 PREFIX = re.compile(rf"{EMOTICON}(?!\w)|\.\.+|['’]{{2}}|[{MARKS}{CURRENCIES}§%=]|\+(?!\d)")
 SUFFIX = re.compile(
     rf"\.\.+|:\)|[sS]['’]|['’]{{2}}|[{MARKS}]|\.(?=[\d{MARKS}%²+-]|{LOWER}|[A-Z]{{2}}|[CFK]°)|\+(?=\d)"
     rf"|(?:[{CURRENCIES}]|{'|'.join(unit[::-1] for unit in UNITS.split())})(?=\d)"
 )
-"""Last token of a word. Matching it at the start of the reversed word takes constant time."""
+"""Pattern for the last token of a word, matched at the start of the reversed word for speed."""
 INFIX = re.compile(
     rf"(\.\.+|[…{SYMBOLS}]|(?<=\d)[+*^-](?=[\d-])|(?<={LETTER}),(?={LETTER})"
     rf"|(?:(?<={LOWER})|(?<=[{QUOTES},]))\.(?=[{UPPER}{QUOTES},])"
@@ -57,11 +57,11 @@ INFIX = re.compile(
 )
 URL = re.compile(r"(?:\w+://|www\.).+|[^@]+@[^@]+\.\w+|(?:[\w-]+\.)+[a-z]{2,}(?::\d+)?(?:[/?#].*)?")
 MAX_CACHED_LENGTH = 32
-"""Maximum length of a cached word in characters. Longer words are rare and need much memory."""
+"""Maximum length of a cached word, in characters. Longer words are rare and need much memory."""
 
 
 def tokenize_english(line: str) -> tuple[list[str], list[int]]:
-    """Return the tokens of a line and their character offsets."""
+    """Return the tokens of a line and the character offset at which each token starts."""
     tokens: list[str] = []
     starts: list[int] = []
     for match in re.finditer(r"\S+", line):

@@ -17,8 +17,8 @@ PURPOSE = "Changing verbs and nouns"
 class Inflection:
     """Inflected forms of verbs and nouns, with the case of the input word.
 
-    A word is treated as a verb if it can be one, such as "people" or "well", and as a noun if it
-    can be one. Words with characters that are not letters, such as "'s", do not have forms.
+    A word that can be a verb, such as "people" or "well", has verb forms. A word that can be a noun
+    has noun forms. Words with characters that are not letters, such as "'s", have no forms.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Inflection:
         return bool(self._lemmas_of(word))
 
     def verb_forms(self, word: str) -> list[str]:
-        """Return the other forms of the verbs to which the form `word` belongs, sorted."""
+        """Return the sorted forms of all verbs that have the form `word`, except `word` itself."""
         forms_of_word = {
             form
             for inflections in self._inflections(word, ("VERB", "AUX"))
@@ -43,8 +43,8 @@ class Inflection:
     def verb(self, word: str, tag: str, source: str | None = None) -> str | None:
         """Return the form of a verb for a Penn Treebank tag, or None.
 
-        None means that the verb has no form with this tag that differs from `word`. If `word` is a
-        form of several verbs, such as "saw", the first verb in lemminflect's order is used.
+        None means that no verb with the form `word` has a different form with this tag. If several
+        verbs do, as for "saw", the first of them in lemminflect's order is used.
 
         Args:
             word: a form of the verb
@@ -79,7 +79,7 @@ class Inflection:
 
 
 inflection = lru_cache(maxsize=1)(Inflection)
-"""Function that returns the process-wide `Inflection`, which is created by the first call."""
+"""Function that returns the process-wide `Inflection`, which is created on the first call."""
 
 
 @lru_cache(maxsize=64)

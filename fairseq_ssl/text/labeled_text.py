@@ -1,4 +1,4 @@
-"""Labeled texts: reading, word segmentation, duplicate detection, and splits by hash."""
+"""Labeled texts: reading, word segmentation, duplicate detection, and hash-based splits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PreparationConfig:
     """Texts, splits and tokenization for the data folder of a text classifier."""
 
     labeled: Path
-    """File of the training texts, with a label, a tab and a text on each line."""
+    """Training file with a label, a tab and a text on each line."""
     unlabeled: tuple[Path, ...] = option(
         (), f"files of unlabeled texts, one per line; {COMPRESSED}", usual="none", nargs="+"
     )
@@ -138,7 +138,7 @@ def normalized(text: str) -> str:
     """Return the words of a text in a normalized form, which is equal for duplicates.
 
     Case, spaces, punctuation and Unicode compatibility variants, such as full-width letters, are
-    ignored. If a text contains no words, its other characters are returned.
+    ignored. If a text contains no words, its other characters are returned without spaces.
     """
     plain = unicodedata.normalize("NFKC", text).casefold()
     letters, _ = _letters_and_marks(plain)
@@ -151,9 +151,9 @@ def duplicate_key(text: str) -> bytes:
 
 
 def is_in_fraction(text: str, fraction: float) -> bool:
-    """Return True if a text is among the `fraction` of all texts with the lowest hashes.
+    """Return True if the hash of a text is in the lowest `fraction` (0 to 1) of the hash range.
 
-    Duplicates get the same result. A smaller fraction, 0 to 1, selects a subset of a larger one.
+    Duplicates get the same result. A larger fraction also selects all texts of a smaller one.
     """
     return _hash_number(text) < fraction * 2**64
 
@@ -196,7 +196,7 @@ def segment_words(text: str) -> list[str]:
 
 
 def _letters_and_marks(text: str) -> tuple[str, str]:
-    r"""Return regular expressions for a run of letters, and for combining marks after a symbol.
+    r"""Return regular expressions for a word and for the combining marks after a symbol.
 
     Python's \w does not match combining marks, such as the vowel signs of Hindi.
     """
@@ -218,5 +218,5 @@ CUTS: dict[str, Segmenter] = {"words": segment_words, "spaces": str.split}
 
 
 def word_view(lines: Iterable[str], cut: Segmenter) -> Iterator[str]:
-    """Yield each line as segmented words, separated by spaces."""
+    """Yield the words of each line, segmented with `cut` and separated by spaces."""
     return (" ".join(cut(line)) for line in lines)

@@ -1,4 +1,4 @@
-"""Folders that contain the splits of a parallel corpus: the interface, and text files."""
+"""Folders with the splits of a parallel corpus: the interface and its text format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sentence = TypeVar("Sentence")
 
 
 def interleave(items: Sequence[Sentence], between: Sentence) -> list[Sentence]:
-    """Insert `between` between neighboring items."""
+    """Return the items with `between` inserted between neighbors."""
     result = [between] * (2 * len(items) - 1)
     result[::2] = items
     return result
@@ -53,12 +53,12 @@ S = TypeVar("S")
 SentencePair = tuple[S, S]
 
 SUBSETS = ("train", "valid", "test")
-"""Prefixes of the names of splits."""
+"""Prefixes of split names."""
 
 
 @dataclass(frozen=True)
 class Separator(Generic[S]):
-    """Separator token for the joined sentences on one side of a corpus."""
+    """Separator token between joined sentences on one side of a corpus."""
 
     token: str
     join: Callable[[Sequence[S]], S]
@@ -68,7 +68,7 @@ class Separator(Generic[S]):
 
 
 Separators = tuple[Separator[S], Separator[S]]
-"""Separators of the source and the target side."""
+"""Separators for the source and target sides."""
 
 
 @dataclass(frozen=True)
@@ -84,14 +84,14 @@ class Split(ABC, Generic[S]):
 
     @abstractmethod
     def write(self, pairs: Iterable[SentencePair[S]], folder: Path) -> int:
-        """Write pairs to `folder`, with this split's format and file names.
+        """Write pairs to `folder` in the format of this split and with its file names.
 
         Return the number of pairs.
         """
 
 
 class ParallelFolder(ABC, Generic[S]):
-    """Interface of folders that contain the splits for a language pair."""
+    """Interface of a folder with the splits of a parallel corpus for one language pair."""
 
     form: str
     """Name of the format, text or binarized."""
@@ -108,15 +108,15 @@ class ParallelFolder(ABC, Generic[S]):
         """Return separators with the token `token` for both sides."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Write the dictionaries, with the separator added. Return notices for the user.
+        """Write the dictionaries. If `separator` is set, append it where it is missing.
 
-        If the format has no dictionaries, nothing is written and the list is empty.
+        Return notices for the user, or an empty list if the format has no dictionaries.
         """
         return []
 
 
 class PairReader(Generic[S]):
-    """Iterable over the pairs of a split that counts them for the locations in error messages."""
+    """Iterable over the pairs of a split. It counts them for the locations in error messages."""
 
     def __init__(self, split: Split[S]) -> None:
         self.split = split
@@ -147,11 +147,11 @@ def choose_languages(
 ) -> tuple[str, str]:
     """Return the language pair that contains the requested languages.
 
-    Its direction can be the opposite one. Raise UsageError if no pair or more than one matches.
+    A pair in the opposite direction also matches. Raise UsageError if no pair or several match.
 
     Args:
-        folder: the folder, for error messages.
-        pairs: language pairs of the folder.
+        folder: path in error messages.
+        pairs: language pairs that exist in the folder.
         source: requested source language, or None for any language.
         target: requested target language, or None for any language.
     """

@@ -75,7 +75,7 @@ def write_position_data(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[Signature, list[str]]:
-    """Write a data set in the format of its corpus, as text or as binarized data.
+    """Write a data set in the format of its corpus (text or binarized).
 
     Return the signature and notices about changes to the dictionaries. The signature contains the
     number of pairs read and written for each split.
@@ -85,7 +85,7 @@ def write_position_data(
         source: folder of the corpus.
         output: folder to create.
         kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`.
-        config: options.
+        config: options of the data set (default: `PositionDataConfig()`).
         overwrite: replace an earlier output of this function.
         progress: called with the number of written pairs.
     """
@@ -159,8 +159,8 @@ def interpolate(
 ) -> Iterator[SentencePair[S]]:
     """Join each group of `sentences` adjacent pairs. Drop an incomplete group at the end.
 
-    Training and test sentences then have similar lengths, but a token is rarely at the position
-    where it was in training.
+    Training and test sentences then have similar lengths, but a token rarely has the same position
+    as in training.
     """
     group: list[SentencePair[S]] = []
     for pair in reader:

@@ -26,11 +26,11 @@ from fairseq_ssl.text.tokenization import (
 def parse_generated_lines(
     lines: Iterable[str], field: str, name: str
 ) -> Iterator[tuple[str, int, str, str]]:
-    """Yield the location, sentence index, score and text of each line with a prefix.
+    """Yield the location, sentence index, score and text of each line with the prefix `field`.
 
     Args:
         lines: output of fairseq-generate.
-        field: prefix of the lines, such as S, T or H. Only H lines contain a score.
+        field: prefix of the lines, S, T or H. The score is an empty string for S and T.
         name: name of the file in messages.
     """
     score = r"([^\t]+)\t" if field == "H" else "()"
@@ -48,7 +48,7 @@ def parse_generated_lines(
 
 
 def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text") -> Iterator[str]:
-    """Return the first text with a prefix for each sentence, in the order of the data set.
+    """Return the first text with the prefix `field` for each sentence, in data set order.
 
     The arguments are those of `parse_generated_lines`.
     """
@@ -76,9 +76,9 @@ UNKNOWN_WORD = "<unk>"
 class UnknownCopies:
     """Function that replaces each ``<unk>`` with a token copied from the source.
 
-    Candidates are the source tokens that are missing from one or both vocabularies, so that the
-    model cannot copy them itself. The n-th ``<unk>`` is replaced with the n-th candidate. If there
-    are fewer candidates, the remaining ``<unk>`` tokens are unchanged.
+    Candidates are the source tokens that are missing from one or both vocabularies. The model
+    cannot copy these tokens itself. The n-th ``<unk>`` is replaced with the n-th candidate. If
+    there are fewer candidates, the remaining ``<unk>`` tokens are unchanged.
     """
 
     source_words: Set[str]
@@ -116,14 +116,14 @@ class UnknownCopies:
 
 
 JAPANESE = "々〆\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f」』\uff09〉》】"
-"""Kana, kanji and Japanese closing brackets, for a character class."""
+"""Kana, kanji and Japanese closing brackets, for a regular expression character class."""
 DIGIT = "0-9\uff10-\uff19"
 LATIN_WORD = rf"{DIGIT}A-Za-z\uff21-\uff3a\uff41-\uff5a"
 WIDE_COMMA, WIDE_STOP = "\uff0c", "\uff0e"
 STOPS = f".{WIDE_STOP}"
 OUTSIDE_NUMBER = rf"(?:(?<![{DIGIT}]){{0}}|{{0}}(?![{DIGIT}]))"
 SPACES = r"(?<! ) *"
-"""Spaces before a mark. The lookbehind avoids quadratic time on long runs of spaces."""
+"""Pattern for spaces before a mark. The lookbehind avoids quadratic time on long runs of spaces."""
 
 PUNCTUATION = [
     (re.compile(pattern), mark)
@@ -148,9 +148,9 @@ BRACKETS = re.compile(rf"(?<=[{KATAKANA}]) *{OPEN}[{SIMPLE}]*[{LATIN}][{LATIN}{S
 def fix_japanese_punctuation(line: str) -> str:
     """Replace commas and full stops with 、 and 。, and remove the spaces around them.
 
-    ASCII marks are replaced before a space, at the end of the line and next to Japanese letters.
-    Full-width marks (U+FF0C, U+FF0E) are replaced everywhere. Consecutive dots and marks within
-    numbers (3.14, 1,000) or Latin words (example.com) are not replaced.
+    ASCII marks are replaced before a space, at the end of the line and after a Japanese character.
+    ASCII commas are also replaced before one. Full-width marks (U+FF0C, U+FF0E) are replaced except
+    within numbers. Consecutive dots, and ASCII marks within numbers or Latin words, are kept.
     """
     for pattern, mark in PUNCTUATION:
         line = pattern.sub(mark, line)
@@ -166,7 +166,7 @@ def remove_latin_brackets(line: str) -> str:
 
 
 EXTRA_MARKER = re.compile(rf"(?<!\S){MARKER} (?={MARKER})")
-"""Pattern for a separate ▁ before another ▁. It would add a space."""
+"""Pattern for a separate ▁ before another ▁. The separate ▁ would become an extra space."""
 
 
 def drop_token(line: str, token: str) -> str:

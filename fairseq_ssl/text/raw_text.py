@@ -23,7 +23,7 @@ NO_SPACE_AFTER = re.compile(r"[(\[{«“‘$£€#¿¡]+")  # noqa: RUF001
 NO_SPACE_AROUND = re.compile(r"[-/]")
 TIGHT_BEFORE = re.compile(f"{NO_SPACE_BEFORE.pattern}|{NO_SPACE_AROUND.pattern}", re.IGNORECASE)
 TIGHT_AFTER = re.compile(f"{NO_SPACE_AFTER.pattern}|{NO_SPACE_AROUND.pattern}")
-"""Patterns of new tokens that remove the space before them or after them."""
+"""`TIGHT_BEFORE` and `TIGHT_AFTER` match new tokens that remove the space before or after them."""
 UNSPACED = re.compile(
     r"[\u0e00-\u0e7f\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]"
     r"|[\U00020000-\U0003ffff]"
@@ -75,12 +75,12 @@ class LineSegmenter:
 
     @classmethod
     def of(cls, tokenizer: str | None, language: str = "en") -> LineSegmenter:
-        """Return a segmenter with a tokenizer.
+        """Create a segmenter that uses a tokenizer.
 
         Args:
             tokenizer: ``spacy``, ``moses`` or ``english``, which imitates spaCy's English tokenizer
                 without spaCy. If None, each line is a sentence with tokens separated by spaces.
-            language: language of the tokenizer.
+            language: language code for the tokenizer.
         """
         if tokenizer is None:
             return cls(_split_at_spaces, splits_sentences=False)
@@ -169,7 +169,7 @@ def _sentence_starts(text: Sentence) -> list[int]:
 
 
 def apply_line_edits(line: str, edits: Sequence[LineEdit]) -> str:
-    """Apply edits to a line. The edits are sorted and do not overlap."""
+    """Apply edits to a line. The edits must be sorted and must not overlap."""
     parts, at = [], 0
     for edit in edits:
         parts += [line[at : edit.start], edit.text]
@@ -178,14 +178,14 @@ def apply_line_edits(line: str, edits: Sequence[LineEdit]) -> str:
 
 
 def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> list[LineEdit]:
-    """Convert edits of the tokens of a sentence to edits of its line.
+    """Convert token edits of a sentence to edits of its line.
 
-    The spaces around an edited token are kept unless the new token requires different ones, such as
-    a comma. All other characters are unchanged.
+    The spaces around an edited token are kept unless the new token, such as a comma, requires
+    different ones. All other characters are unchanged.
 
     Args:
-        line: the line.
-        sentence: a sentence of the line.
+        line: text that contains the sentence.
+        sentence: tokens with their offsets in `line`.
         edits: sorted edits; adjacent edits must be joined.
     """
     quotes = _QuoteCounter(sentence.tokens)
@@ -199,7 +199,7 @@ class _QuoteCounter:
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
         self.added = 0
-        """Number of quotes before the sentence, plus the number of quotes that edits added."""
+        """Number of quotes before the sentence, plus the added quotes, minus the removed quotes."""
 
     def is_open(self, index: int) -> bool:
         """Return True if a quote is open before the token at `index`."""
@@ -240,7 +240,7 @@ def _line_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
 
 
 def _neighbor(line: str, sentence: Sentence, index: int) -> str:
-    """Return a token. Replace an opening straight single quote with a curly one."""
+    """Return the token at `index`. For an opening straight single quote, return a curly one."""
     start, end = sentence.starts[index], sentence.ends[index]
     follows_space = line[start - 1 : start].isspace() or not start
     is_opening = follows_space and not line[end : end + 1].isspace()
@@ -274,7 +274,7 @@ def _gap(
     Args:
         original: whitespace of the line at this position.
         has_space: whether a space is usual at this position.
-        removed: the replaced token, if any.
+        removed: sequence with the replaced token, empty for an insertion.
         added: the new token.
         tight: pattern of new tokens that remove a space.
     """

@@ -24,7 +24,7 @@ class Spans:
 
     @classmethod
     def of(cls, runs: Sequence[NDArray[Any]]) -> Spans:
-        """Concatenate sequences."""
+        """Create spans from a list of sequences."""
         ids = np.concatenate(runs) if runs else np.empty(0, np.int64)
         return cls(ids, np.fromiter(map(len, runs), np.int64, len(runs)))
 
@@ -48,7 +48,7 @@ class Spans:
         return Spans(self.ids[shift + np.arange(len(shift))], lengths)
 
     def concat(self, other: Spans) -> Spans:
-        """Append the sequences of `other`."""
+        """Return these sequences followed by the sequences of `other`."""
         return Spans(
             np.concatenate([self.ids, other.ids]), np.concatenate([self.lengths, other.lengths])
         )
@@ -66,7 +66,7 @@ class Spans:
         return Spans(np.insert(self.ids, self.ends, last), self.lengths + 1)
 
     def split(self, values: NDArray[Any]) -> list[NDArray[Any]]:
-        """Split an array with a value or a row for each id into one array per sequence."""
+        """Split `values`, which contains one value or row per id, into one array per sequence."""
         return np.split(values, self.starts[1:])
 
     def pad(self, pad: Any, left: bool, min_length: int, multiple: int) -> NDArray[Any]:

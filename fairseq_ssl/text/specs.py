@@ -1,4 +1,4 @@
-"""Parse specifications with options, such as ``direct:keep=0.2``, and integers."""
+"""Parsers for integers and for specifications with options, such as ``direct:keep=0.2``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RENAMED = {
 
 
 def rename(words: str) -> str:
-    """Replace names of version 0.2, such as ``denoise:mean=0.3``, in a specification."""
+    """Replace names from version 0.2 in a specification, such as ``denoise`` with ``shuffle``."""
     names = r"((?:^|[,:])\s*)(\w+)"
     return re.sub(names, lambda match: match[1] + RENAMED.get(match[2], match[2]), words)
 
@@ -67,7 +67,7 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
     Args:
         noun: word for a registry member in error messages, such as `noise`.
         kinds: classes by name.
-        words: specification.
+        words: specification, such as ``direct:keep=0.2``.
     """
     name, *pairs = words.strip().split(":")
     check_name(noun, kinds, name)
@@ -121,7 +121,7 @@ def build(noun: str, name: str, kind: type[Any], arguments: Mapping[str, Any]) -
 
 
 def format_value(value: Any) -> str:
-    """Format a value in the syntax of a specification."""
+    """Format an option value for a specification, such as ``true`` for True."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -9,8 +9,8 @@ unless the word itself, without edits, has a higher score. P is the bigram proba
 with the unigram probability.
 
 A lowercase word is replaced with a form with capitals, such as I or English, if almost all
-occurrences of the word inside sentences have this form. The first word of a sentence is capitalized
-if first words are usually capitalized in the counted text.
+occurrences of the word inside sentences have this form. The first word of a sentence that ends with
+``.``, ``?`` or ``!`` is capitalized if first words are usually capitalized in the counted text.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from fairseq_ssl.text.vocabulary import count_lines
 BEGIN, END = "<s>", "</s>"
 LETTERS = re.compile("[a-z]+")
 DISTANCE = 2
-"""Maximum edit distance in SymSpell, with transpositions of adjacent letters as one edit."""
+"""Maximum edit distance in SymSpell. A transposition of adjacent letters is one edit."""
 RARE = 50
 """Maximum count of a word that is checked."""
 FREQUENT = 20
@@ -57,9 +57,9 @@ FIRST_LETTER_COST = 4.0
 SMOOTHING = 5.0
 """Weight of the unigram probability in a bigram probability, in counts."""
 CAPITALIZED = 0.9
-"""Minimum fraction of a word's occurrences inside sentences that have the form with capitals.
+"""Minimum fraction of the form with capitals among a word's occurrences inside sentences.
 
-Tuned on held-out learner text.
+It was tuned on held-out learner text.
 """
 SENTENCE_ENDS = frozenset(".?!")
 """Final tokens of the sentences whose first word is capitalized."""
@@ -69,18 +69,18 @@ SENTENCE_ENDS = frozenset(".?!")
 class SymSpell:
     """The spell checker symspellpy, with the words in `counts` as its dictionary.
 
-    Suggestions differ by at most two edits. They are sorted by number of edits, then by descending
-    count, then alphabetically.
+    Suggestions differ from the word by at most two edits. They are sorted by number of edits, then
+    by descending count, then alphabetically.
     """
 
     counts: Mapping[str, int]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle without the index, because rebuilding it is faster."""
+        """Pickle only the counts. Rebuilding the index is faster than unpickling it."""
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
-        """Return ``symspellpy`` and its version. Raise an error if it is not installed."""
+        """Return the name and version of symspellpy. Raise MissingPackageError if not installed."""
         _import_symspell()
         return f"symspellpy {importlib.metadata.version('symspellpy')}"
 
@@ -130,7 +130,7 @@ class SpellingCounts:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> SpellingCounts:
-        """Count the words in tokenized sentences."""
+        """Count the words and bigrams in tokenized sentences."""
         words: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for line in lines:
@@ -157,7 +157,7 @@ class SpellingCounts:
         return cls(words, pairs)
 
     def write(self, path: str | Path) -> None:
-        """Write the words and pairs with their counts, one per line, sorted by count."""
+        """Write all words, then all bigrams, one per line with its count, most frequent first."""
         with atomic_lines(path) as file:
             file.writelines(count_lines(self.words))
             file.writelines(count_lines(self.pairs))
@@ -190,7 +190,7 @@ class SpellingCorrector:
         self.has_capitals = 2 * capitals > sum(self.pairs[gram] for gram in first)
 
     def correct(self, words: Sequence[str]) -> list[str]:
-        """Correct the words and capitals in a sentence. The number of words does not change."""
+        """Correct the spelling and capitals of a sentence. The number of words does not change."""
         context = [BEGIN, *(word.lower() for word in words), END]
         corrected = [
             self._best(word, context[index], context[index + 2]) if self._is_checked(word) else word
@@ -239,9 +239,9 @@ class SpellingCorrector:
         return costs
 
     def _log_prob(self, previous: str, word: str) -> float:
-        """Return log P(word | previous). The value for <s> differs by a constant.
+        """Return log P(word | previous), plus a constant if `previous` is <s>.
 
-        The count of an unknown word is 0.5.
+        An unknown word is treated as if it occurred 0.5 times.
         """
         unigram = (self.counts[word] or 0.5) / self.total
         pair = self.pairs.get(f"{previous} {word}", 0)
@@ -251,7 +251,7 @@ class SpellingCorrector:
 def spelling_corrector(
     counts: str | Path | None,
 ) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Return a function that corrects the words of a sentence, or the identity without counts."""
+    """Return a function that corrects a sentence's words. Without counts, it changes nothing."""
     if counts is None:
         return lambda words: words
     return SpellingCorrector(SpellingCounts.read(counts)).correct
@@ -279,7 +279,7 @@ def correct_spelling_file(
         source: tokenized text file, or None for stdin
         output: file, folder of parts, or binary stream
         counts: output of `count_spelling_file`
-        executor: runs the blocks or parts (default: this process)
+        executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of processed lines
     """
@@ -302,7 +302,7 @@ def count_spelling_file(
     *,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[SpellingCounts, Signature]:
-    """Count the words in correct text, and write the counts to a file.
+    """Count the words and bigrams in correct text, and write the counts to a file.
 
     Args:
         texts: tokenized text files.

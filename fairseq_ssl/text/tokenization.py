@@ -49,7 +49,7 @@ class BuiltRewriter:
 def moses_tokenizer(
     language: str, dashes: bool = False, escape: bool = True, normalize: bool = False
 ) -> LineRewriter:
-    """Return a function that tokenizes a line like the Moses tokenizer.
+    """Return a function that tokenizes a line as the Moses tokenizer does.
 
     Args:
         language: language code. It selects the rules for abbreviations and apostrophes.
@@ -194,8 +194,8 @@ def _detokenizer(language: str) -> LineRewriter:
     """Return sacremoses' detokenizer, with no-break spaces and Czech treated as in Moses.
 
     sacremoses splits words at no-break spaces. For Czech, it searches the last two words of the
-    line, instead of the two previous words, for a number and a mark. If it finds them, it joins all
-    later numbers with the preceding words.
+    line, instead of the two previous words, for a number and a mark. If it finds them, it joins
+    every number after the second word to the word before it.
     """
     package = import_optional("sacremoses", "Moses detokenization")
     moses = package.MosesDetokenizer(lang=language)
@@ -225,7 +225,7 @@ ENDS = frozenset(".:?!")
 def train_truecaser(
     lines: Iterable[str], model: str | Path, name: str = "the text"
 ) -> tuple[int, int]:
-    """Write a truecasing model, with the counts of the cased forms of words within sentences.
+    """Train and write a truecasing model with the counts of cased word forms within sentences.
 
     Return the number of lines and the number of words in the model. Memory use grows with the
     vocabulary, whereas sacremoses keeps all tokens of the text in memory during training.
@@ -272,9 +272,9 @@ def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
 def truecaser(model: str | Path) -> LineRewriter:
     """Return a function that truecases a line.
 
-    The first word of a sentence is replaced with its most frequent form. Other words are unchanged
-    if the model contains their form, as in Moses. In sacremoses, this is the option `use_known`,
-    which is off by default.
+    The first word of a sentence is replaced with its most frequent form. Other words are replaced
+    only if the model does not contain their form, as in Moses. In sacremoses, this is the option
+    `use_known`, which is off by default.
     """
     moses_truecaser = _sacremoses().MosesTruecaser()
     moses_truecaser.model = _read_case_counts(model)
@@ -314,7 +314,7 @@ class MosesRules:
                 )
 
     def parameters(self) -> dict[str, Any]:
-        """Return the arguments of `moses_tokenizer`, also for signatures; {} without a language."""
+        """Return the arguments of `moses_tokenizer` in order, or {} if there is no language."""
         if not self.moses:
             return {}
         return {
@@ -399,7 +399,7 @@ def _sacremoses() -> Any:
 
 
 def _read_case_counts(path: str | Path) -> dict[str, Any]:
-    """Read a truecasing model as sacremoses's `MosesTruecaser` stores it.
+    """Read a truecasing model into the structure that sacremoses' `MosesTruecaser` uses.
 
     The result contains the most frequent form of each word (`best`) and the other forms (`known`).
     """

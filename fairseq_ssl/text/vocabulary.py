@@ -41,7 +41,7 @@ def count_line_words(lines: Iterable[str]) -> Counter[str]:
 
 
 def read_entries(path: str | Path) -> Iterator[tuple[str, int]]:
-    """Yield the words and counts in a file in fairseq dict.txt format."""
+    """Yield the words and counts in a fairseq ``dict.txt`` file."""
     for number, line in enumerate(read_lines(path), 1):
         word, _, count = line.rstrip().removesuffix(OVERWRITE).rpartition(" ")
         times = parse_integer(count)
@@ -54,7 +54,7 @@ def read_entries(path: str | Path) -> Iterator[tuple[str, int]]:
 
 
 def read_counts(path: str | Path) -> Counter[str]:
-    """Read word counts from a file. The counts of a repeated word are added."""
+    """Read word counts from a ``dict.txt`` file. The counts of a repeated word are added."""
     counts: Counter[str] = Counter()
     for word, times in read_entries(path):
         counts[word] += times
@@ -68,7 +68,7 @@ def write_counts(counts: Mapping[str, int], path: str | Path) -> None:
 
 
 def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield the lines that `write_counts` writes."""
+    """Yield lines with a word and its count, sorted by descending count, then alphabetically."""
     for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{word} {count}\n"
 
@@ -99,8 +99,8 @@ def split_tags(line: str, tags: Collection[str]) -> tuple[list[str], str]:
 def add_tag_to_dictionary(path: Path, tag: str) -> int | None:
     """Append a tag to a fairseq dictionary file.
 
-    The other entries keep their lines, so the ids of binarized data stay valid. Return the line
-    number of the tag, or None if the dictionary already contains it.
+    The other entries keep their line numbers, so the ids of binarized data stay valid. Return the
+    line number of the tag, or None if the dictionary already contains it.
     """
     with exclusive(path, wait=True):
         if any(word == tag for word, _ in read_entries(path)):

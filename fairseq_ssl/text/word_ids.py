@@ -16,7 +16,7 @@ class OpenVocabulary:
     symbols: list[str]
     """Symbols of the vocabulary, by id."""
     indices: dict[str, int]
-    """Ids of the vocabulary, by symbol."""
+    """Id of each symbol in the vocabulary."""
 
     def __init__(self) -> None:
         self.unknown: dict[str, int] = {}
@@ -33,7 +33,7 @@ class OpenVocabulary:
         return int(index)
 
     def forget_unknown(self) -> None:
-        """Forget the out-of-vocabulary words. Their ids become invalid."""
+        """Discard the unknown words. Their ids become invalid."""
         self.unknown.clear()
         self.surfaces.clear()
 

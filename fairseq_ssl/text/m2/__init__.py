@@ -46,7 +46,7 @@ SPACY_MODEL = "en_core_web_sm"
 NO_CORRECTION = "-NONE-"
 NOOP = "noop"
 NOT_CORRECTED = ("UNK", "Um")
-"""Types of edits that mark an error without a correction."""
+"""Edit types that mark an error without correcting it."""
 FIELDS = 6
 SEPARATOR = "|||"
 
@@ -74,9 +74,9 @@ class M2Sentence:
 
     words: tuple[str, ...]
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
-    """Edits by annotator id, with at least one annotator. Noop edits are omitted."""
+    """Edits by annotator id. There is at least one annotator. Noop edits are omitted."""
     line: int = 0
-    """Line number of the start of the block in the file."""
+    """Number of the ``S`` line in the file, starting at 1."""
 
 
 def read_m2(path: str | Path) -> Iterator[M2Sentence]:
@@ -151,15 +151,15 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
 
 
 def operation(kind: str) -> str:
-    """Return the operation of a type, such as R for R:NOUN:NUM.
+    """Return the operation of an edit type, such as R for R:NOUN:NUM.
 
-    A type without an operation is not changed.
+    A type without an operation is returned unchanged.
     """
     return kind[0] if kind[1:2] == ":" else kind
 
 
 def main_type(kind: str) -> str:
-    """Return a type without its operation, such as NOUN:NUM for R:NOUN:NUM."""
+    """Return an edit type without its operation, such as NOUN:NUM for R:NOUN:NUM."""
     return kind[2:] if kind[1:2] == ":" else kind
 
 
@@ -196,7 +196,7 @@ class EditFilter:
 class EditApplier:
     """Function that applies an annotator's edits to sentences, and counts them.
 
-    Edits without a correction (UNK, Um) are ignored. Each edit's first alternative is used.
+    Edits without a correction (UNK, Um) are ignored. The first alternative of each edit is used.
     """
 
     name: str
@@ -213,7 +213,7 @@ class EditApplier:
     applied: int = 0
     """Number of applied edits."""
     overlapping: int = 0
-    """Number of dropped edits."""
+    """Number of edits dropped because they overlap an earlier edit."""
 
     def __call__(self, sentence: M2Sentence) -> str:
         """Return the corrected sentence. It is unchanged if the annotator did not annotate it."""
@@ -246,7 +246,7 @@ class EditApplier:
 
 
 def m2_annotators(path: str | Path) -> list[int]:
-    """Return all annotator ids in a file. A block without ``A`` lines counts for annotator 0."""
+    """Return the annotator ids in a file, sorted. A block without ``A`` lines has annotator 0."""
     return sorted({number for sentence in read_m2(path) for number in sentence.annotators})
 
 
@@ -266,7 +266,7 @@ def m2_to_text(
         target: output for the corrected sentences
         annotator: id of the annotator; if None, the corrections of each annotator are written to a
             separate file, named `target` with ``.ID`` appended
-        chosen: the edits to apply (default: all)
+        chosen: filter that selects the edits to apply (default: all edits)
         drop_overlaps: drop an edit that overlaps an earlier one, instead of raising an error
 
     Returns:

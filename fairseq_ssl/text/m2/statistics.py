@@ -27,7 +27,7 @@ class AnnotatorStatistics:
         return self.types.total()
 
     def by(self, category: Callable[[str], str]) -> Counter[str]:
-        """Return the number of edits by category, where `category` maps a type to its category."""
+        """Return the number of edits per category. `category` maps an edit type to its category."""
         counts: Counter[str] = Counter()
         for kind, count in self.types.items():
             counts[category(kind)] += count
@@ -51,7 +51,7 @@ class M2Statistics:
 
     @classmethod
     def of(cls, sentences: Iterable[M2Sentence], name: str = "The text") -> M2Statistics:
-        """Count the sentences and their edits. `name` is the file name in messages."""
+        """Count sentences, tokens and edits. `name` is the file name in messages."""
         statistics = cls()
         for sentence in sentences:
             statistics.sentences += 1
@@ -67,7 +67,7 @@ class M2Statistics:
         return statistics
 
     def content(self) -> dict[str, Any]:
-        """Return all numbers as JSON types."""
+        """Return all numbers as a JSON-serializable dictionary."""
         return {
             "sentences": self.sentences,
             "tokens": self.tokens,

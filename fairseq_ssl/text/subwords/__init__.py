@@ -1,4 +1,4 @@
-"""Subword models of sentencepiece and subword-nmt, and helpers to train them."""
+"""Results and output files of subword training with sentencepiece or subword-nmt."""
 
 from __future__ import annotations
 

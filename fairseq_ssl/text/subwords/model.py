@@ -95,7 +95,7 @@ def train_subwords(
         lines: training text. It must be tokenized for subword-nmt.
         prefix: prefix of the outputs PREFIX.model (sentencepiece) or PREFIX.codes (subword-nmt),
             and PREFIX.vocab.
-        config: options.
+        config: library, vocabulary size and other training options.
         source: names of the training files, for the signature.
         overwrite: replace an existing model.
     """
@@ -151,7 +151,7 @@ def encode_subwords_file(
         source: text, tokenized like the training text of the model; None for stdin
         output: a file, a folder of parts, or a binary stream
         model: file or prefix of the model
-        executor: runs the blocks or parts (default: this process)
+        executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
         progress: called with the number of processed lines
     """
@@ -176,7 +176,7 @@ def subword_segmenter(model: str | Path | None) -> LineRewriter:
 
 @lru_cache(maxsize=4)
 def _cached_encoder(model: str | Path, size: int, written: int) -> LineRewriter:
-    """Return the encoder. The size and modification time of its file are in the cache key."""
+    """Return the encoder. The size and modification time of its file are part of the cache key."""
     return subword_encoder(model)
 
 
@@ -208,7 +208,7 @@ def _load_model(path: Path, tags: Sequence[str]) -> SentencepieceModel | Subword
 
 
 def _find_model(model: str | Path, tags: Sequence[str]) -> tuple[Path, tuple[str, ...]]:
-    """Return the file of a model and all tags: those of its training, then `tags`."""
+    """Return the model file and all tags: the tags used in training, then `tags`."""
     _check_tags(tags)
     path = model_file(model)
     return path, tuple(dict.fromkeys([*_trained_tags(path), *tags]))

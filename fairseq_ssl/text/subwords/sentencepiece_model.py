@@ -1,4 +1,4 @@
-"""sentencepiece models."""
+"""Training and segmentation with sentencepiece."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SentencepieceModel:
         self._separate = re.compile(rf"(?<!\S)({'|'.join(map(re.escape, self._tags))})(?!\S)")
 
     def cut(self, text: str) -> list[str]:
-        """Segment a text into subwords. A tag is written as a user-defined symbol, ``▁ <BT>``."""
+        """Segment a text into subwords. A tag is written like a user-defined symbol, ``▁ <BT>``."""
         if not any(tag in text for tag in self._tags):
             return self._encode(text)
         subwords: list[str] = []
@@ -50,7 +50,7 @@ class SentencepieceModel:
         return subwords
 
     def user_symbols(self) -> list[str]:
-        """Return the user-defined symbols, whose score is 0. The first merge has a score of -0."""
+        """Return the user-defined symbols. Their score is 0, whereas the first merge has -0."""
         processor = self._processor
         kinds = processor.is_unknown, processor.is_control, processor.is_unused, processor.is_byte
         return [
@@ -107,7 +107,7 @@ def train(
 
 
 class _TrainingText:
-    """Iterable over training lines that counts long lines and stores an exception of `lines`.
+    """Iterable over training lines. It counts long lines and stores an exception raised by `lines`.
 
     sentencepiece replaces such an exception with its own RuntimeError.
     """
@@ -141,9 +141,9 @@ def _write_model(model: bytes, prefix: Path, text: _TrainingText) -> TrainedSubw
 
 
 def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> DataError:
-    """Convert an error of sentencepiece to a DataError that begins with `size`.
+    """Convert a sentencepiece error to a DataError.
 
-    `size` is text such as ``"`size` is 8000"``.
+    Messages about the vocabulary size begin with `size`, such as ``"`size` is 8000"``.
     """
     if text.read == text.long:
         return DataError("There is no text to train on. All lines are empty or too long.")

@@ -1,4 +1,4 @@
-"""subword-nmt models."""
+"""Training and segmentation with subword-nmt."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fairseq_ssl.text.vocabulary import count_lines, read_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
-"""Suffix of word-final symbols in a merge file, and of non-final subwords in text."""
+"""Suffixes of word-final symbols in a merge file, and of non-final subwords in text."""
 VERSIONS = ((0, 1), (0, 2))
 """Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
-"""Maximum number of words in the cache. subword-nmt's own cache is unlimited."""
+"""Maximum number of words in the cache, which subword-nmt does not limit."""
 
 
 class SubwordNmtModel:
@@ -94,7 +94,7 @@ def train(
 
 
 def _learn_merges(words: Counter[str], size: int) -> list[str]:
-    """Learn up to `size` merges. Return the lines of a merge file. The version comes first."""
+    """Learn up to `size` merges. Return the lines of a merge file, the version first."""
     learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
