@@ -54,7 +54,7 @@ class EditDictionary:
     def of_counts(
         cls, counts: Mapping[Gram, int], size: int, max_ngram: int, transforms: Transforms
     ) -> EditDictionary:
-        """Build a dictionary with the `size` most frequent q-grams. Sort ties by q-gram."""
+        """Build a dictionary with the `size` most frequent q-grams. Break ties alphabetically."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         grams = tuple(gram for gram, _ in ordered[:size])
         ordered_counts = tuple(counts[gram] for gram in grams)

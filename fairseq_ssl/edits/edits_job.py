@@ -246,8 +246,8 @@ def build_dictionary_file(
         target: corrected text file, parallel to the source
         output: path of the new dictionary file
         config: size and transforms of the dictionary (default: as in PIE)
-        label_dict: output for the labels in the dictionary format of fairseq-preprocess
-        executor: `Executor` for the blocks (default: this process)
+        label_dict: path for the labels in fairseq's dictionary format (default: not written)
+        executor: `Executor` that processes the blocks (default: this process)
         progress: creates the progress report, which receives the number of processed pairs
     """
     config = config or EditDictionaryConfig()
@@ -316,8 +316,8 @@ def label_file(
         target: corrected text
         output: file, folder of parts, or binary stream for the labels
         dictionary: dictionary file, written by `build_dictionary_file`
-        executor: `Executor` for the blocks or parts (default: this process)
-        overwrite: replace an existing output
+        executor: `Executor` that processes the blocks or parts (default: this process)
+        overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed pairs
     """
     corpus = Corpus((optional_path(source), optional_path(target)))
@@ -333,7 +333,7 @@ class _LabelJob(TextJob):
     """Job that labels a parallel corpus for `label_file`."""
 
     path: Path
-    """Dictionary file."""
+    """Path of the dictionary file."""
     name, unit = "edits", "pairs"
 
     def reads(self) -> list[Path]:

@@ -75,7 +75,7 @@ class ExtractedLabels(NamedTuple):
     ids: list[int]
     """Label ids for the sentence start and for each token."""
     changes: list[Change]
-    """Edits. If the dictionary contains no label for an edit, its label id is `KEEP_ID`."""
+    """All edits, in order. If the dictionary contains no label for an edit, its id is `KEEP_ID`."""
 
     @property
     def lost(self) -> list[Change]:
@@ -176,7 +176,7 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
 
 
 def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) -> str:
-    """Return a sentence with the edits that at least `min_votes` corrections share.
+    """Return the source with the edits that at least `min_votes` corrections share.
 
     An edit is a change at a token, as in `extract`. If several edits of a token have enough votes,
     the one with the most votes is applied. Ties go to the edit that occurs first in `corrections`.

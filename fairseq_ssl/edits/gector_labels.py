@@ -59,8 +59,8 @@ def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) ->
 
     Args:
         names: GECToR label names by index in the model, without the padding label
-        where: label file, for error messages
-        verbs: verb form table (default: forms from lemminflect)
+        where: path of the label file, for error messages
+        verbs: path of a table of verb forms (default: forms from lemminflect)
     """
     rows = {_parse(name, where): row for row, name in enumerate(names)}
     if len(rows) < len(names) or KEEP not in rows or DELETE not in rows:

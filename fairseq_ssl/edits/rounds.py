@@ -31,7 +31,7 @@ class AppliedEdit(NamedTuple):
     probability: float
     """Model probability of the edit."""
     origin: int
-    """Position in the input of the first round of the token from which the edited token derives."""
+    """Position of the token in the first round's input from which the edited token originates."""
     is_inserted: bool
     """True if the edit inserts tokens after `origin`, or changes an inserted token."""
     next_origin: int | None = None

@@ -73,7 +73,7 @@ class WordTokenizer:
         return dict(self._tokenizer.get_vocab(with_added_tokens=True))
 
     def symbols(self, size: int) -> list[str]:
-        """Return the subwords of ids 0 to `size` - 1. Missing ids are named madeupword0007 etc."""
+        """Return the subwords of ids below `size`. Missing ids get names such as madeupword0007."""
         names = map(self._tokenizer.id_to_token, range(size))
         return [name or f"madeupword{row:04d}" for row, name in enumerate(names)]
 
@@ -123,7 +123,7 @@ class WordTokenizer:
 
 
 class WordSubwords:
-    """The subwords of the words in a dictionary. Each word is tokenized once."""
+    """Table of subwords for the words in a dictionary. Each word is tokenized once."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class WordSubwords:
             dictionary: dictionary of the words, a `WordIds` or an `OovDictionary`.
             padding: padding id of the encoder.
             vocabulary: vocabulary size of the encoder.
-            positions: maximum number of subwords of a sentence. A word is truncated to a quarter of
+            positions: maximum number of subwords in a sentence. A word is truncated to a quarter of
                 this number.
 
         Raises:
@@ -163,7 +163,7 @@ class WordSubwords:
         """Error messages of the words that cannot be tokenized, by word id."""
 
     def limit(self, positions: int) -> None:
-        """Truncate words to a quarter of `positions`. Call this before any word is tokenized."""
+        """Truncate words to `positions` / 4 subwords. Call this before any word is tokenized."""
         self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:

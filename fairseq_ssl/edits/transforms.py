@@ -288,7 +288,7 @@ class Transforms:
 
         Args:
             pairs: pairs of suffixes, with words that the first transform must not change; the
-                second transform must not change the results that these words would have
+                second transform must not change the first transform's results for these words
             groups: names in `GROUPS`
         """
         for group in groups:
