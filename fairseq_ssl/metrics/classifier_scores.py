@@ -42,7 +42,7 @@ class Accuracy(ReferenceMetric):
     name = "accuracy"
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the number of correct lines (0 or 1) and of lines (1), [sentences, 2]."""
+        """Return the numbers of correct lines (0 or 1) and lines (1) per hypothesis, [lines, 2]."""
         self.check_references(hypotheses, label)
         columns = zip(*map(_without_line_ends, self.references), strict=True)
         pairs = zip(_without_line_ends(hypotheses), columns, strict=True)

@@ -251,7 +251,7 @@ def _fill_table(
 ) -> list[list[str]]:
     """Return the operation in each cell of a Damerau-Levenshtein table.
 
-    Ties are broken as in errant: transposition, substitution, insertion, deletion.
+    Ties are broken in errant's order: transposition, substitution, insertion, deletion.
 
     Args:
         same: True for equal tokens, [source, corrected]
@@ -381,7 +381,7 @@ def _pipeline(spacy: Any, model: str) -> Any:
 
 
 def _load_folder(folder: str) -> Any:
-    """Load a spaCy pipeline from a folder, with only the components in `FACTORIES`.
+    """Load a spaCy pipeline from a folder, but only components with a factory in `FACTORIES`.
 
     The settings of a pipeline can call any function that an installed package registers, for
     example to read a file. Here, only spaCy layers are allowed. Other sections of the settings are

@@ -86,7 +86,7 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Return, for each sentence, its counts for the annotator that maximizes F.
+    """Return each sentence's counts against the annotator whose edits maximize F.
 
     F is computed over all sentences up to and including the current sentence.
 
@@ -129,7 +129,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
         tier: a name in `TIERS`
 
     Returns:
-        Counts by category, in order of decreasing count in the gold edits.
+        Counts by category, sorted by decreasing number of gold edits.
     """
     category = TIERS[tier]
     totals: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])

@@ -134,7 +134,7 @@ HYPOTHESES = "the hypotheses"
 MAX_BETA = 1000
 """Maximum beta of an F score. The square of a much larger beta would overflow."""
 BLOCK = 50
-"""Number of sentences in a task for a worker process."""
+"""Number of sentences per worker task."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -256,7 +256,7 @@ class ReferenceMetric(Metric):
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters by name. Subclasses add their parameters.
 
-        ``references`` is the number of references, in the last corpus score if there is one.
+        ``references`` is their number in the last corpus score, or initially in the metric.
         """
         return {"references": self._scored_references}
 

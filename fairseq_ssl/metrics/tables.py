@@ -153,7 +153,7 @@ class SystemScores:
         """Compute scores by level or by error type, and store them in `breakdown`.
 
         Args:
-            by: a name in `TIERS`, ``level`` or ``share``
+            by: ``level``, ``share`` (of error types in the gold edits), or a name in `TIERS`
             levels: sentence indices by level (default: one level with all sentences)
         """
         levels = {"all": list(range(self.sentences))} if levels is None else levels

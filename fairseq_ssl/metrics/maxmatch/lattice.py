@@ -24,7 +24,7 @@ MAX_CELLS = 1_000_000
 
 
 class TooWideError(Exception):
-    """The lattice has too many cells."""
+    """Raised if a lattice has too many cells."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Arcs:
     copies: dict[Arc, int]
     """Number of times that m2scorer lists each arc, for arcs that it lists more than once."""
     count: int
-    """Length of m2scorer's list."""
+    """Length of m2scorer's list of arcs."""
 
     def edit(self, arc: Arc) -> ArcEdit:
         """Return the source span, source words and output words of an arc."""

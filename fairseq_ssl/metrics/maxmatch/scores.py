@@ -117,7 +117,7 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Return, for each sentence, its counts for the annotator that maximizes F.
+    """Return each sentence's counts against the annotator whose edits maximize F.
 
     F is computed over all sentences up to and including the current sentence.
 
