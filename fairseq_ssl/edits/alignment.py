@@ -2,8 +2,8 @@
 
 Insertions and deletions cost 1. Substitutions cost 1 plus 0.001 times the difference of the word
 lengths in characters (PIE, appendix A.1). Costs are added from the start of the sentences, as in
-the authors' code. A different order would change the rounding, and thereby the alignments of 12 of
-the 3,016 pairs in the dev set of JFLEG.
+the authors' code. A different order would change the rounding, and thereby the alignment of 12
+pairs in the JFLEG dev set (3,016 pairs).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ MAX_COST = float("inf")
 NO_TOKENS = " "
 """Padding token, which differs from all tokens because tokens do not contain spaces."""
 MAX_CELLS = 4_000_000
-"""Maximum number of cells in a cost table, which take about one second and 150 MB."""
+"""Maximum cost table size in cells. A table of this size takes about one second and 150 MB."""
 
 
 class Change(NamedTuple):
-    """An edit at a source token."""
+    """An edit at a source token or at the start of the sentence."""
 
     position: int
     """Position of the token, starting at 1. Position 0 is the start of the sentence."""
@@ -31,16 +31,16 @@ class Change(NamedTuple):
     inserted: tuple[str, ...]
     """Target tokens that follow the kept token, or that replace the token."""
     merge: str | None = None
-    """Name in `MERGES` if `inserted` replaces both the token and the next token."""
+    """Name in `MERGES` if `inserted` replaces both the token and the next token, otherwise None."""
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
     """Return the edits from left to right, or None if the cost table exceeds `MAX_CELLS`.
 
-    A substitution is a deletion and an insertion. Adjacent insertions are joined (PIE, figure 1).
-    Ties are broken as in the authors' code: from the end of the sentences, a copy or a substitution
-    is preferred to an insertion, and an insertion to a deletion. Of two equal adjacent tokens, the
-    first is therefore inserted or deleted.
+    Insertions at the same position are joined into one edit, together with a substitution or
+    deletion of the token before them (PIE, figure 1). Ties are broken as in the authors' code: from
+    the end backward, a copy or a substitution is preferred to an insertion, and an insertion to a
+    deletion. Of two equal adjacent tokens, the first one is therefore inserted or deleted.
     """
     if source == target:
         return []
@@ -75,7 +75,7 @@ def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]
 def find_merges(
     source: Sequence[str], changes: Sequence[Change], kinds: Collection[str]
 ) -> list[Change]:
-    """Join pairs of edits that are equivalent to a merge. `kinds` are the names of these merges."""
+    """Join each pair of edits that is equivalent to a merge. `kinds` lists the allowed merges."""
     result: list[Change] = []
     for change in changes:
         merged = _merge(source, result[-1], change) if result else None
@@ -87,7 +87,7 @@ def find_merges(
 
 
 def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
-    """Return a merge that is equivalent to two edits, or None."""
+    """Return the merge that is equivalent to two edits, or None if there is none."""
     apart = right.position - left.position
     at = left.position if apart == 1 else right.position - 1
     if apart not in (1, 2):
@@ -105,7 +105,7 @@ def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
 
 
 def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
-    """Join pairs of edits that split a token at its hyphens into one edit of this token.
+    """Replace two edits that together split a token at its hyphens with one edit at this token.
 
     For example, the alignment replaces "so-called" with "called" and inserts "so" after the
     previous token.
@@ -126,8 +126,8 @@ def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
     """Return the length of the common prefix, and the start of the common suffix on each side.
 
-    The cost table contains neither of them. The suffix is copied. In the prefix, ties can still
-    move an insertion to the left.
+    The cost table contains neither the prefix nor the suffix. The suffix is copied. Ties can still
+    move an insertion or a deletion to the left, into the prefix.
     """
     last = first = 0
     for word, new_word in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
@@ -150,10 +150,10 @@ def _trace_back(
     first: int,
     table: _CostTable | None,
 ) -> list[Change]:
-    """Trace the cheapest alignment from source position i and target position j to the start.
+    """Return the edits of the cheapest alignment up to source position i and target position j.
 
-    When a side has reached the common prefix, the remaining tokens of the other side are inserted
-    or deleted.
+    The alignment is traced backward. Once one side has reached the common prefix, tokens that
+    differ are inserted or deleted without the table.
     """
     changes = []
     end = j  # end of the insertion after the next source token
@@ -190,7 +190,7 @@ class _CostTable(NamedTuple):
     rows: list[list[float]]
 
     def step(self, i: int, j: int) -> tuple[bool, bool]:
-        """Return (deletes, inserts) for the last step to the cell (i, j), whose tokens differ."""
+        """Return (deletes, inserts) for the last step to cell (i, j). Its tokens must differ."""
         row, at = self.rows[i], j - i - self.low
         difference = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
         if self.rows[i - 1][at] + (1 + difference / 1000) == row[at]:
@@ -204,8 +204,8 @@ def _cost_table(source: Sequence[str], target: Sequence[str]) -> _CostTable | No
     """Return a cost table with a band that is wide enough for all cheapest alignments.
 
     An alignment that leaves a band with `margin` extra diagonals on each side needs at least
-    `margin` + 1 additional insertions and deletions. The band grows until such an alignment is
-    more expensive. Return None if the band exceeds `MAX_CELLS`.
+    `margin` + 1 additional insertions and as many additional deletions. The band grows until such
+    an alignment is more expensive. Return None if the band exceeds `MAX_CELLS`.
     """
     apart = abs(len(source) - len(target))
     margin, widest = 1, min(len(source), len(target))

@@ -28,7 +28,7 @@ class TopEdits(NamedTuple):
 
 
 class EditCandidates(NamedTuple):
-    """The most probable possible edit at each position. All fields are [positions]."""
+    """The most probable possible edit at each position. All fields have the shape [positions]."""
 
     kept: Floats
     """Probability of keep."""
@@ -41,7 +41,7 @@ class EditCandidates(NamedTuple):
 
 
 class ChosenEdits(NamedTuple):
-    """Chosen edits of concatenated sentences. Both fields are [positions]."""
+    """Chosen edits of concatenated sentences. Both fields have the shape [positions]."""
 
     labels: Ids
     """Id of the chosen edit, or `KEEP_ID`."""
@@ -55,15 +55,15 @@ class EditedText(NamedTuple):
     text: Spans
     """The sentences, each with <s>."""
     origins: Ids
-    """Position in the input whose edit kept or inserted the id, [ids]."""
+    """For each id, the position in the input whose edit kept or inserted it, [ids]."""
 
 
 def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSearch) -> ChosenEdits:
     """Choose between keep and the candidate at each position, by default the more probable one.
 
     Args:
-        candidates: the candidates.
-        starts: positions of sentence starts, [sentences].
+        candidates: most probable possible edit at each position, with model scores.
+        starts: index of the first position of each sentence, [sentences].
         search: keep bias and minimum probabilities.
     """
     probabilities = candidates.probabilities
@@ -78,14 +78,14 @@ def choose_edits(candidates: EditCandidates, starts: Ids, search: CorrectionSear
 
 
 class EditApplier:
-    """Function that applies the edits of an edit dictionary to sentences of word ids."""
+    """Callable that applies edits from an edit dictionary to sentences of word ids."""
 
     def __init__(self, edits: EditDictionary, words: Any) -> None:
         """Build lookup tables for an edit dictionary.
 
         Args:
-            edits: edit dictionary.
-            words: dictionary to which new words are added, a `WordIds` or fairseq `OovDictionary`.
+            edits: dictionary that defines the edit ids.
+            words: dictionary to which new words are added, a `WordIds` or an `OovDictionary`.
         """
         self.edits = edits
         self.words = words
@@ -103,15 +103,15 @@ class EditApplier:
     def candidates(self, top: TopEdits, text: Spans, min_bias: float) -> EditCandidates:
         """Return the most probable possible edit at each position.
 
-        A transform is possible if it changes the word. A merge is possible unless the word is the
-        last one. At <s>, only insertions are possible. With a greedy edit dictionary, only the most
-        probable edit is considered.
+        A transform is possible if it changes the word. A merge is possible except at the last word
+        of a sentence. At <s>, only insertions are possible. With a greedy edit dictionary, only the
+        most probable edit is considered.
 
         Args:
-            top: the model scores.
-            text: the sentences.
-            min_bias: minimum keep bias; edits that are less probable than keep with this bias are
-                not considered.
+            top: model scores of the most probable edits.
+            text: sentences, each beginning with <s>.
+            min_bias: minimum keep bias; a position has no candidate unless its most probable edit
+                is more probable than keep by more than this bias.
         """
         labels, probabilities = np.zeros_like(text.ids), np.zeros_like(top.kept)
         is_start, is_end = np.zeros((2, len(labels)), np.bool_)
@@ -159,12 +159,12 @@ class EditApplier:
         return self._merge(edited, labels[merges], ends[merges]) if len(merges) else edited
 
     def _merge(self, edited: EditedText, labels: Ids, positions: Ids) -> EditedText:
-        """Merge tokens with the previous tokens, or swap them.
+        """Merge or swap each token at `positions` with the token before it.
 
         Args:
             edited: sentences after all edits except merges.
             labels: ids of the merges, [merges].
-            positions: [merges], position of the token to merge with the previous one. A position
+            positions: index in `edited` of the second token of each merge, [merges]. An index
                 at the end of a sentence is skipped.
         """
         ids, lengths = edited.text.ids.copy(), edited.text.lengths.copy()
@@ -184,7 +184,7 @@ class EditApplier:
         return EditedText(Spans(ids[is_kept], lengths), edited.origins[is_kept])
 
     def _transform(self, label: int, word: int) -> list[int] | None:
-        """Return the word ids that a transform changes a word to, or None. Cache the result."""
+        """Return the ids of the transformed word or its parts, or None. Cache the result."""
         key = label, word
         if key not in self._transformed:
             number = label - self.edits.first_transform

@@ -1,4 +1,4 @@
-"""Coverage of a corpus with an edit dictionary, and F0.5 of predicted edits."""
+"""Coverage of a corpus by an edit dictionary, and agreement of predicted and reference edits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairseq_ssl.edits.transforms import GROUPS
 
 EDIT_KINDS = ("delete", "append", "replace", "suffix", *GROUPS)
 NUMBERS = ("pairs", "incomparable", "unchanged", "exact", "tokens")
-"""Fields of `Coverage` that are numbers."""
+"""Fields of `Coverage` that contain a single count."""
 TABLES = ("kept", "lost")
 """Fields of `Coverage` that contain counts by kind."""
 BETA_SQUARED = 0.25
@@ -24,14 +24,14 @@ BETA_SQUARED = 0.25
 
 @dataclass
 class Coverage:
-    """Numbers of pairs, tokens and edits in a corpus, and of edits with a label in a dictionary.
+    """Counts of pairs, tokens and edits in a corpus, and of edits that have a dictionary label.
 
     An edit is a change at a source token or at the start of a sentence.
     """
 
     pairs: int = 0
     incomparable: int = 0
-    """Pairs that are too long and too different to align. The other counts exclude them."""
+    """Pairs that are too long and too different to align. Only `pairs` also counts them."""
     unchanged: int = 0
     """Pairs with equal sides."""
     exact: int = 0
@@ -73,7 +73,7 @@ class Coverage:
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> Coverage:
-        """Create a coverage from the summed `counts` of parts of a corpus."""
+        """Create a coverage from counts by name, which can be summed over parts of a corpus."""
         coverage = cls()
         for name in NUMBERS:
             setattr(coverage, name, counts.get(name, 0))
@@ -100,11 +100,11 @@ class Coverage:
 
     @property
     def token_accuracy(self) -> float:
-        """Fraction of tokens without edits or with an edit that has a label, 0 to 1."""
+        """Fraction of tokens that are unchanged or whose edit has a label, 0 to 1."""
         return _fraction(self.tokens - self.lost.total(), self.tokens)
 
     def report(self) -> dict[str, Any]:
-        """Return the counts and scores as a dict that can be stored as JSON."""
+        """Return the counts and scores as a JSON-serializable dict."""
         return {
             "pairs": self.pairs,
             "incomparable_pairs": self.incomparable,
@@ -152,7 +152,7 @@ def _percent(part: int, whole: int) -> str:
 
 
 METRICS = ("f0.5", "exact")
-"""Names of the scores of `Agreement` that tuning can maximize."""
+"""Names of the `Agreement` scores that tuning can maximize."""
 SpanEdit = tuple[int, bool, tuple[str, ...]]
 """A `Change` as a tuple: position, True if the token is kept, and the inserted tokens."""
 
@@ -173,7 +173,7 @@ class Agreement:
 
     @property
     def scores(self) -> dict[str, float]:
-        """Exact match, precision, recall and F0.5 in percent. A score with no cases is 100."""
+        """Exact match, precision, recall and F0.5 in percent. A score with denominator 0 is 100."""
         beta = 1 + BETA_SQUARED
         return {
             "exact": _agreement_percent(self.exact, self.sentences),
@@ -203,7 +203,7 @@ def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
 
 @lru_cache(maxsize=100_000)
 def _edits(source: str, target: str) -> frozenset[SpanEdit]:
-    """Return the edits of a pair. A pair that cannot be aligned has a single edit of all tokens."""
+    """Return the edits of a pair. If it cannot be aligned, a single edit replaces all tokens."""
     changes = align_tokens(source.split(), target.split())
     if changes is None:
         return frozenset({(0, False, tuple(target.split()))})

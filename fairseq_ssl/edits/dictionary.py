@@ -54,7 +54,7 @@ class EditDictionary:
     def of_counts(
         cls, counts: Mapping[Gram, int], size: int, max_ngram: int, transforms: Transforms
     ) -> EditDictionary:
-        """Build a dictionary of the `size` most frequent q-grams, with ties broken by alphabet."""
+        """Build a dictionary with the `size` most frequent q-grams. Break ties alphabetically."""
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         grams = tuple(gram for gram, _ in ordered[:size])
         ordered_counts = tuple(counts[gram] for gram in grams)
@@ -90,12 +90,12 @@ class EditDictionary:
 
     @property
     def first_transform(self) -> int:
-        """Id of the first transform. Labels with lower ids can change any token."""
+        """Id of the first transform. Labels with lower ids can be applied to any token."""
         return 2 + len(self.appends) + len(self.replaces)
 
     @property
     def fingerprint(self) -> str:
-        """Digest of the dictionary, for signatures and checkpoints."""
+        """First 12 hex digits of the file's SHA-256 hash, for signatures and checkpoints."""
         return hashlib.sha256(self.text().encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def text(self) -> str:
@@ -119,7 +119,7 @@ class EditDictionary:
 
     @classmethod
     def parse(cls, content: Iterable[str], name: str) -> EditDictionary:
-        """Parse the lines of a dictionary file. `name` is the file name in error messages."""
+        """Parse the lines of a dictionary file. `name` is the file name for error messages."""
         lines = iter(content)
         if next(lines, "") != HEADER:
             raise DataError(

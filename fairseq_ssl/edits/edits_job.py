@@ -30,7 +30,7 @@ from fairseq_ssl.options import check, option
 from fairseq_ssl.signature import Signature, changed_options
 
 ENGLISH = "english"
-"""Name of the suffix transforms of PIE."""
+"""Name of PIE's suffix transforms in `EditDictionaryConfig.transforms`."""
 
 
 def _groups_option(default: tuple[str, ...], usual: str) -> Any:
@@ -58,9 +58,9 @@ class EditDictionaryConfig:
         "q-grams are selected",
         low=0,
     )
-    """Number of q-grams, M in PIE."""
+    """Number of q-grams that can be appended or replace a token, M in PIE."""
     max_ngram: int = option(2, "max number of tokens in a q-gram", low=1)
-    """Maximum length of a q-gram, q in PIE."""
+    """Maximum number of tokens in a q-gram, q in PIE."""
     transforms: str | Path = option(
         ENGLISH,
         "suffix transforms: english (as in PIE), none, or a file; each line contains two suffixes "
@@ -203,9 +203,9 @@ class EditLabelSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """Path of the output, or empty for a stream."""
+    """Path of the label file or folder. Empty if the output is a stream."""
     coverage: Coverage
-    """Coverage of the pairs by the dictionary, with the maximum scores of its labels."""
+    """Coverage of the pairs by the dictionary, with the maximum scores that its labels allow."""
 
 
 def build_dictionary(
@@ -243,13 +243,13 @@ def build_dictionary_file(
     """Build a dictionary of the most frequent edits in a corpus, and write it to a file.
 
     Args:
-        source: text file to correct, which can be compressed
-        target: corrected text file
-        output: dictionary file
+        source: uncorrected text file, which can be compressed
+        target: corrected text file, parallel to the source
+        output: path of the new dictionary file
         config: size and transforms of the dictionary (default: as in PIE)
-        label_dict: output for the labels in the dictionary format of fairseq-preprocess
-        executor: `Executor` for the blocks (default: this process)
-        progress: called with the number of pairs done
+        label_dict: path for the labels in fairseq's dictionary format (default: not written)
+        executor: `Executor` that processes the blocks (default: this process)
+        progress: creates the progress report, which receives the number of processed pairs
     """
     config = config or EditDictionaryConfig()
     source, target, output = as_path(source), as_path(target), as_path(output)
@@ -313,13 +313,13 @@ def label_file(
     shards. Interrupted runs resume. Return None if this run does not complete the output.
 
     Args:
-        source: text to correct
+        source: uncorrected text
         target: corrected text
-        output: labels: a file, a folder of parts, or a binary stream
-        dictionary: dictionary file, an output of `build_dictionary_file`
-        executor: `Executor` for the blocks or parts (default: this process)
-        overwrite: replace an existing output
-        progress: called with the number of processed pairs
+        output: file, folder of parts, or binary stream for the labels
+        dictionary: dictionary file, written by `build_dictionary_file`
+        executor: `Executor` that processes the blocks or parts (default: this process)
+        overwrite: whether to replace an existing output
+        progress: creates the progress report, which receives the number of processed pairs
     """
     corpus = Corpus((optional_path(source), optional_path(target)))
     outputs = Outputs.of(output)
@@ -331,10 +331,10 @@ def label_file(
 
 @dataclass
 class _LabelJob(TextJob):
-    """The job of `label_file`."""
+    """Job that labels a parallel corpus for `label_file`."""
 
     path: Path
-    """Dictionary file."""
+    """Path of the dictionary file."""
     name, unit = "edits", "pairs"
 
     def reads(self) -> list[Path]:
@@ -342,7 +342,7 @@ class _LabelJob(TextJob):
 
     @cached_property
     def dictionary(self) -> EditDictionary:
-        """Edit dictionary of the labels."""
+        """Edit dictionary, read from `path`."""
         return EditDictionary.read(self.path)
 
     def parameters(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Base class of engines that run edit taggers: windows, batches and ensembles."""
+"""Base class for engines that run edit taggers, with windows, batches and ensembles."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.text.spans import Ids, Spans
 
 MIN_WINDOWS = 16
-"""Minimum batch size in windows. With more sentences, their number is the batch size."""
+"""Minimum batch size in windows. If there are more sentences, the batch size is their number."""
 TOP = 8
 """Number of edits besides keep that an engine returns for each position, most probable first."""
 
 
 class TaggerEngine(ABC):
-    """Function that returns the scores of an edit tagger or of an ensemble (PIE, section 3.1.1).
+    """Callable that scores edits with one edit tagger or an ensemble (PIE, section 3.1.1).
 
-    The scores of an ensemble are weighted means. Its models must have the same token and label
-    vocabularies. Their encoders and subwords can be different.
+    Ensemble scores are weighted means. All models must have the same token and label vocabularies.
+    Their encoders and subwords can be different.
     """
 
     def __init__(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> None:
-        """Create an engine.
+        """Create an engine for one or more models.
 
         Args:
             models: edit taggers with the attributes `max_subwords` and `subwords`.
-            weights: weight of each model (default: equal weights).
+            weights: weight of each model, 0 or more; they are normalized (default: equal weights).
         """
         self.models = models
         self.weights = _normalize(weights or [1.0] * len(models), len(models))
@@ -42,7 +42,7 @@ class TaggerEngine(ABC):
         self._windows = Windows.of_model(min(model.max_subwords + 2 for model in models))
 
     def __call__(self, text: Spans) -> TopEdits:
-        """Return the scores at each position. Each sentence begins with <s>."""
+        """Return the scores at each position. Each sentence in `text` begins with <s>."""
         windows = self._windows.split(text, self._subword_counts(text.ids))
         order = np.argsort(-windows.text.lengths, kind="stable")
         size = max(len(text), MIN_WINDOWS)
@@ -54,10 +54,10 @@ class TaggerEngine(ABC):
 
     @abstractmethod
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores at the used positions of windows, sorted by descending length."""
+        """Return the scores at the used positions. The windows are sorted by descending length."""
 
     def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
-        """Return each output's weighted mean over the models. Arrays are changed in place."""
+        """Return each output's weighted mean over the models. Reuse the first model's arrays."""
         first, *others = self.weights
         parts = iter(outputs)
         means = list(next(parts))
@@ -69,12 +69,12 @@ class TaggerEngine(ABC):
         return means
 
     def forget_unknown(self) -> None:
-        """Forget the subwords of out-of-vocabulary words."""
+        """Discard the cached subwords of out-of-vocabulary words."""
         for subwords in self.subwords:
             subwords.forget_unknown()
 
     def _subword_counts(self, ids: Ids) -> Ids | None:
-        """Return the maximum number of subwords of each token over the models.
+        """Return each token's maximum number of subwords over the models.
 
         Return None if no model reads subwords.
         """
@@ -85,13 +85,13 @@ class TaggerEngine(ABC):
 
 
 def pad_sentences(text: Spans, words: Any) -> Ids:
-    """Return sentences as ids [batch, time] with </s>, padded on the right.
+    """Append </s> to each sentence. Return ids [batch, time], padded on the right.
 
     <s>, </s> and <pad> within a sentence are replaced with <unk>.
 
     Args:
         text: sentences, each beginning with <s>.
-        words: the dictionary.
+        words: dictionary that assigned the ids.
     """
     is_symbol = np.isin(text.ids, (words.bos(), words.eos(), words.pad()))
     is_symbol[text.starts] = False

@@ -31,7 +31,7 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
     Args:
         source: sentence with tokens separated by spaces
         target: corrected sentence
-        dictionary: allowed labels; edits without a label are ignored (default: all labels)
+        dictionary: allowed labels; other edits are ignored (default: all labels but transforms)
 
     Returns:
         A label for the start of the sentence, and a label for each source token.
@@ -75,7 +75,7 @@ class ExtractedLabels(NamedTuple):
     ids: list[int]
     """Label ids for the sentence start and for each token."""
     changes: list[Change]
-    """Edits. If the dictionary contains no label for an edit, its label id is `KEEP_ID`."""
+    """All edits, in order. If the dictionary contains no label for an edit, its id is `KEEP_ID`."""
 
     @property
     def lost(self) -> list[Change]:
@@ -85,7 +85,7 @@ class ExtractedLabels(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelExtractor:
-    """Function that labels sentence pairs with the labels in a dictionary."""
+    """Callable that labels sentence pairs with edit labels from a dictionary."""
 
     dictionary: EditDictionary
 
@@ -117,14 +117,14 @@ class LabelExtractor:
 def join_changes(
     transforms: Transforms, source: Sequence[str], changes: list[Change]
 ) -> list[Change]:
-    """Return the edits, with the edits of each merge or split by a transform joined into one."""
+    """Join edits that a single merge or split transform can make. Return all resulting edits."""
     if transforms.merges:
         changes = find_merges(source, changes, transforms.merges)
     return find_splits(source, changes) if transforms.splits else changes
 
 
 def transform_index(transforms: Transforms, source: Sequence[str], change: Change) -> int | None:
-    """Return the index of the first transform that makes a change, or None.
+    """Return the index of the first transform that makes `change`, or None if there is none.
 
     As in the authors' code, the insertion of "##s" after "play" is the transform SUFFIX_+s.
     """
@@ -142,9 +142,9 @@ def transform_index(transforms: Transforms, source: Sequence[str], change: Chang
 
 
 def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
-    """Apply the labels for the sentence start and for each token to a tokenized sentence.
+    """Apply labels to a tokenized sentence, one for its start and one for each token.
 
-    Raise DataError if the number of labels is wrong or a label cannot change its token.
+    Raise DataError if the number of labels is wrong or a label cannot be applied to its token.
     """
     if len(labels) != len(source) + 1:
         raise DataError(
@@ -176,16 +176,16 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
 
 
 def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) -> str:
-    """Return a sentence with the edits that at least `min_votes` corrections share.
+    """Return the source with the edits that at least `min_votes` corrections share.
 
     An edit is a change at a token, as in `extract`. If several edits of a token have enough votes,
     the one with the most votes is applied. Ties go to the edit that occurs first in `corrections`.
     A correction that is too long and too different to align has no votes.
 
     Args:
-        source: sentence, tokens separated by spaces
+        source: sentence with tokens separated by spaces
         corrections: corrected sentence of each system
-        min_votes: min number of votes, 1 or more (default: more than half of the corrections)
+        min_votes: minimum number of votes, 1 or more (default: more than half of the corrections)
 
     >>> vote("he go to school", ["he goes to school", "he goes to the school", "He go to school"])
     'he goes to school'
@@ -209,12 +209,12 @@ def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) 
 def vote_files(
     source: str | Path, corrections: Iterable[str | Path], min_votes: int | None = None
 ) -> tuple[Iterator[str], Signature]:
-    """Apply `vote` to the lines of parallel files. Return the lines and their signature.
+    """Apply `vote` to the lines of parallel files. Return the resulting lines and their signature.
 
     Args:
-        source: text file, which can be compressed
+        source: uncorrected text file, which can be compressed
         corrections: corrected text file of each system
-        min_votes: min number of votes, 1 or more (default: more than half of the corrections)
+        min_votes: minimum number of votes, 1 or more (default: more than half of the corrections)
     """
     paths = path_list(corrections)
     needed = required_votes(len(paths), min_votes)
@@ -226,9 +226,9 @@ def vote_files(
 
 
 def required_votes(systems: int, min_votes: int | None = None) -> int:
-    """Return `min_votes`, or its default, the smallest majority of the systems.
+    """Return `min_votes` or, if it is None, the smallest majority of the systems.
 
-    Raise UsageError if there are no systems, or fewer systems than required votes.
+    Raise UsageError if the result is less than 1 or greater than the number of systems.
     """
     needed = systems // 2 + 1 if min_votes is None else min_votes
     if not 1 <= needed <= systems:

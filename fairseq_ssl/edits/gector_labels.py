@@ -42,8 +42,8 @@ NAMES = {
     **{f"$MERGE_{name.upper()}": f"MERGE_{name}" for name in ("space", "hyphen", "swap")},
     **dict.fromkeys(UNKNOWN, "UNKNOWN_label"),
 }
-"""Label names in this package, by GECToR's names, for labels without words. The transforms are in
-the order in which the authors' preprocessing tries them."""
+"""Label names in this package, by GECToR name, for labels without words. The transforms are in the
+order in which the authors' preprocessing tries them."""
 
 
 class LabelTable(NamedTuple):
@@ -51,16 +51,16 @@ class LabelTable(NamedTuple):
 
     edits: EditDictionary
     rows: tuple[int, ...]
-    """Index in the model of each label of `edits`."""
+    """For each label in `edits`, its index in the model."""
 
 
 def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) -> LabelTable:
     """Convert the labels of a GECToR model to an edit dictionary.
 
     Args:
-        names: label names by index, without padding
-        where: label file, for error messages
-        verbs: verb form table (default: forms from lemminflect)
+        names: GECToR label names by index in the model, without the padding label
+        where: path of the label file, for error messages
+        verbs: path of a table of verb forms (default: forms from lemminflect)
     """
     rows = {_parse(name, where): row for row, name in enumerate(names)}
     if len(rows) < len(names) or KEEP not in rows or DELETE not in rows:

@@ -40,7 +40,7 @@ class Label:
 
     @property
     def kind(self) -> str:
-        """Keep, delete, append, replace, or a kind of transform."""
+        """Kind of the edit: keep, delete, append, replace, or the kind of its transform."""
         return str(self).partition("_")[0].lower()
 
     @property
@@ -71,7 +71,7 @@ def gram_name(gram: Gram) -> str:
 
 
 def parse_gram(name: str) -> Gram:
-    """Split the result of `gram_name` into tokens. Raise DataError if the name is invalid."""
+    """Return the tokens of the q-gram named `name`. Raise DataError if the name is invalid."""
     gram = tuple(map(unescape, name.split("_")))
     if not all(gram) or gram_name(gram) != name:
         raise DataError(

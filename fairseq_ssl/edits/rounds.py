@@ -1,4 +1,4 @@
-"""Correct sentences in rounds of edits (PIE), with any engine."""
+"""Sentence correction in rounds of edits (PIE), with any `TaggerEngine`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fairseq_ssl.edits.engine import TaggerEngine
 from fairseq_ssl.text.spans import Ids, Spans
 
 MAX_UNKNOWN_WORDS = 500_000
-"""Maximum number of unknown words to remember. Their tables take about 100 MB."""
+"""Maximum number of cached out-of-vocabulary words. Their tables take about 100 MB."""
 
 
 class AppliedEdit(NamedTuple):
@@ -31,7 +31,7 @@ class AppliedEdit(NamedTuple):
     probability: float
     """Model probability of the edit."""
     origin: int
-    """Position in the input of the first round from which the edited token originates."""
+    """Position of the token in the first round's input from which the edited token originates."""
     is_inserted: bool
     """True if the edit inserts tokens after `origin`, or changes an inserted token."""
     next_origin: int | None = None
@@ -39,10 +39,10 @@ class AppliedEdit(NamedTuple):
 
     @property
     def last(self) -> int:
-        """Last gap between the original tokens that the edit can change. Gap 0 precedes token 1.
+        """Index of the last gap between input tokens that the edit can change.
 
-        It is the gap after `origin` for an insertion, the gap after the next token for a merge, and
-        the gap before `origin` for other edits.
+        Gap 0 precedes token 1. An insertion can change the gap after `origin`, a merge the gap
+        after the next token, and any other edit the gap before `origin`.
         """
         if self.next_origin is not None:
             return self.next_origin
@@ -62,7 +62,7 @@ class SentenceState:
     inserted: NDArray[np.bool_]
     """True for each id that was inserted after its origin."""
     earlier: set[bytes]
-    """Earlier versions of the sentence, as bytes of their ids, whose recurrence ends the rounds."""
+    """Versions of the sentence, as bytes of their ids. If one recurs, the sentence is finished."""
     score: float = 0.0
     """Mean log-probability of the edits in the last round, including keep."""
     rounds: int = 0
@@ -83,7 +83,7 @@ class CorrectedTokens:
 
 
 class EditRounds:
-    """Function that corrects sentences in rounds of edits.
+    """Callable that corrects sentences in rounds of edits.
 
     A sentence is finished when a round does not change it or restores an earlier version. With a
     greedy edit dictionary, rounds continue after an earlier version recurs.
@@ -99,10 +99,10 @@ class EditRounds:
         """Create a corrector.
 
         Args:
-            engine: function that returns the scores of edits.
-            edits: the edit dictionary.
-            words: a `WordIds`, or an `OovDictionary` of fairseq.
-            search: options for choosing edits.
+            engine: callable that returns the scores of edits.
+            edits: dictionary of the edits that the engine scores.
+            words: dictionary of the tokens, a `WordIds` or an `OovDictionary`.
+            search: options for choosing edits and the number of rounds.
         """
         self.engine = engine
         self.score: Callable[[Spans], TopEdits] = engine
@@ -125,7 +125,7 @@ class EditRounds:
     def correct(
         self, sentences: Sequence[Sequence[str]], batch_size: int = 64
     ) -> list[CorrectedTokens]:
-        """Correct tokenized sentences in batches of sentences with similar lengths."""
+        """Correct tokenized sentences in batches of similar length. Keep the input order."""
         ids = self.encode(sentences)
         order = np.argsort(-ids.lengths, kind="stable")
         states: list[Any] = [None] * len(ids)
@@ -145,20 +145,20 @@ class EditRounds:
         return Spans.of(rows)
 
     def forget_unknown(self) -> None:
-        """Forget the out-of-vocabulary words if there are more than `MAX_UNKNOWN_WORDS`."""
+        """Discard all out-of-vocabulary words if there are more than `MAX_UNKNOWN_WORDS`."""
         if len(self.words.surfaces) > MAX_UNKNOWN_WORDS:
             self.words.forget_unknown()
             self.engine.forget_unknown()
             self.applier = EditApplier(self.edits, self.words)
 
     def choose(self, text: Spans) -> ChosenEdits:
-        """Return the chosen edit at each position. Each sentence begins with <s>."""
+        """Return the chosen edit at each position. Each sentence in `text` begins with <s>."""
         bias = self.search.keep_bias or 0.0
         candidates = self.applier.candidates(self.score(text), text, bias)
         return choose_edits(candidates, text.starts, self.search)
 
     def _apply(self, index: int, text: Spans, states: Sequence[SentenceState]) -> tuple[Spans, Ids]:
-        """Apply the edits of a round. Return all sentences and the indices of unfinished ones."""
+        """Apply a round of edits. Return all sentences and the indices of unfinished sentences."""
         chosen = self.choose(text)
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths

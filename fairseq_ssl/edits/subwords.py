@@ -1,4 +1,4 @@
-"""Subwords of words, the input of a pretrained encoder for text that is tokenized into words."""
+"""Splitting of words into subwords, the input of pretrained encoders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SubwordBatch(NamedTuple):
 
 
 class WordTokenizer:
-    """Fast tokenizer (Hugging Face) of a pretrained encoder, applied to one word at a time.
+    """Fast Hugging Face tokenizer of a pretrained encoder, applied to one word at a time.
 
     Words are tokenized as if they followed a space within a sentence.
     """
@@ -73,7 +73,7 @@ class WordTokenizer:
         return dict(self._tokenizer.get_vocab(with_added_tokens=True))
 
     def symbols(self, size: int) -> list[str]:
-        """Return `size` subwords by id. Ids without a subword get fairseq's padding symbols."""
+        """Return the subwords of ids below `size`. Missing ids get names such as madeupword0007."""
         names = map(self._tokenizer.id_to_token, range(size))
         return [name or f"madeupword{row:04d}" for row, name in enumerate(names)]
 
@@ -91,7 +91,7 @@ class WordTokenizer:
         return ids
 
     def _space_before_words(self) -> str:
-        """Return the prefix that a word needs to be tokenized as within a sentence, " " or ""."""
+        """Return the prefix, " " or "", with which a word is tokenized as within a sentence."""
         within = self._ids(f"{PROBE} {PROBE}")
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 
@@ -108,7 +108,7 @@ class WordTokenizer:
         return start, end
 
     def _start_index(self) -> int:
-        """Return the index, among the start symbols, of the one that represents <s>."""
+        """Return the index in `start` of the symbol that represents <s>."""
         number = self._id(START)
         return self.start.index(number) if number in self.start else 0
 
@@ -123,7 +123,7 @@ class WordTokenizer:
 
 
 class WordSubwords:
-    """The subwords of the words in a dictionary. Each word is tokenized once."""
+    """Table of subwords for the words in a dictionary. Each word is tokenized once."""
 
     def __init__(
         self,
@@ -133,18 +133,18 @@ class WordSubwords:
         vocabulary: int,
         positions: int,
     ) -> None:
-        """Create the subwords, which are computed when they are needed.
+        """Create an empty table. Words are tokenized when their subwords are needed.
 
         Args:
-            tokenizer: the tokenizer of the encoder.
-            dictionary: dictionary of the words, a `WordIds` or an `OovDictionary` of fairseq.
+            tokenizer: the encoder's tokenizer.
+            dictionary: dictionary of the words, a `WordIds` or an `OovDictionary`.
             padding: padding id of the encoder.
             vocabulary: vocabulary size of the encoder.
-            positions: maximum number of subwords of a sentence. A word is truncated to a quarter of
+            positions: maximum number of subwords in a sentence. A word is truncated to a quarter of
                 this number.
 
         Raises:
-            DataError: if the encoder has no embedding for a tokenizer id or for the padding.
+            DataError: if the encoder has no embedding for a tokenizer id or for the padding id.
         """
         if tokenizer.size > vocabulary or not 0 <= padding < vocabulary:
             raise DataError(
@@ -163,7 +163,7 @@ class WordSubwords:
         """Error messages of the words that cannot be tokenized, by word id."""
 
     def limit(self, positions: int) -> None:
-        """Set the maximum number of subwords in a sentence. Call it before words are tokenized."""
+        """Truncate words to `positions` / 4 subwords. Call this before any word is tokenized."""
         self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:
@@ -176,7 +176,7 @@ class WordSubwords:
         return lengths
 
     def forget_unknown(self) -> None:
-        """Forget the subwords of out-of-vocabulary words."""
+        """Discard the subwords of out-of-vocabulary words."""
         vocabulary = min(len(self._table), len(self.dictionary.symbols))
         self._table = self._table.select(np.arange(vocabulary))
         self._failures = {word: why for word, why in self._failures.items() if word < vocabulary}
@@ -194,10 +194,10 @@ class WordSubwords:
         return len(self.tokenizer.start) + len(self.tokenizer.end)
 
     def batch(self, text: Spans, multiple: int = 1) -> SubwordBatch:
-        """Return the subwords of sentences.
+        """Return the subwords of sentences as a padded batch.
 
         Args:
-            text: sentences of dictionary ids.
+            text: sentences of dictionary ids, each beginning with <s>.
             multiple: multiple to which the length of the time axis is rounded up.
         """
         subwords = self.subwords(text.ids)

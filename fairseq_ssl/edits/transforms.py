@@ -109,7 +109,7 @@ class Transform(Protocol):
 
     @property
     def kind(self) -> str:
-        """The group of the transform, or `suffix`."""
+        """Group in `GROUPS`, or `suffix` or `unknown` for transforms outside the groups."""
 
     @property
     def argument(self) -> str:
@@ -134,7 +134,7 @@ class SuffixTransform:
         return "".join(sign + escape(suffix, r"[-+%\s]") for sign, suffix in parts if suffix)
 
     def __call__(self, word: str) -> str | None:
-        """Return the changed word, or None unless the word is a stem with the suffix `off`."""
+        """Return the changed word, or None if the word is not a stem with the suffix `off`."""
         stem = word.removesuffix(self.off)
         if not stem or len(stem) + len(self.off) != len(word):
             return None
@@ -176,7 +176,7 @@ class MergeTransform:
     argument: str
 
     def __call__(self, word: str) -> str | None:
-        """Return the word unchanged. Every word can be merged with a next token."""
+        """Return the word unchanged, because every word can be merged with the next token."""
         return word
 
     def merged(self, word: str, following: str) -> tuple[str, ...]:
@@ -237,9 +237,9 @@ GECTOR_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
 }
 """Additional word functions for GECToR's labels, by kind and argument.
 
-Case: first letter in uppercase and the others in lowercase, the same from the second letter, and
-all letters but the last in uppercase. Verb: from one form to another. Number: without the last
-letter. Unknown: for labels that are missing from a table, never changes a word.
+Case: capitalize the word, capitalize it from the second letter, or uppercase all letters except the
+last one. Verb: change one form to another. Number: remove the last letter. Unknown: change no word;
+the function stands for labels that are missing from a table.
 """
 WORD_FUNCTIONS: dict[str, dict[str, WordFunction]] = {
     kind: {**GROUP_FUNCTIONS.get(kind, {}), **GECTOR_FUNCTIONS.get(kind, {})}
@@ -261,7 +261,7 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""By ending: transforms to the noun and verb forms with this ending in regular words."""
+"""Transforms to the noun and verb forms of regular words, by the ending of the form."""
 MAX_WORDS = 200_000
 """Maximum number of words in the cache of `Transforms`."""
 
@@ -287,8 +287,8 @@ class Transforms:
         """Create two transforms per suffix pair, one per direction, and the groups' transforms.
 
         Args:
-            pairs: pairs of suffixes, with words to which the first transform is not applied; the
-                second transform is not applied to the words that would result from them
+            pairs: pairs of suffixes, with words that the first transform must not change; the
+                second transform must not change the first transform's results for these words
             groups: names in `GROUPS`
         """
         for group in groups:
@@ -317,9 +317,9 @@ class Transforms:
     def apply(self, number: int, word: str) -> str | None:
         """Return the word that the transform at index `number` changes `word` to, or None.
 
-        If the result of a suffix transform is missing from lemminflect's dictionary, such as
-        "childs", a transform in the table to the same noun or verb form is used instead, which
-        returns "children".
+        If lemminflect's dictionary does not contain the result of a suffix transform, such as
+        "childs", a word form in the dictionary is preferred, such as "children". The table must
+        contain a transform to this noun or verb form.
         """
         if word in self.spared[number]:
             return None
@@ -431,12 +431,12 @@ def _parse_suffixes(name: str) -> SuffixTransform:
 
 
 def escape(text: str, signs: str) -> str:
-    """Percent-encode the characters that match `signs`."""
+    """Percent-encode the matches of the regular expression `signs`."""
     return re.sub(signs, lambda sign: "".join(f"%{byte:02X}" for byte in sign[0].encode()), text)
 
 
 def unescape(text: str) -> str:
-    """Undo `escape`. Return an empty string for invalid escapes."""
+    """Decode percent-encoded characters. Return an empty string if they are not valid UTF-8."""
     try:
         return unquote(text, errors="strict")
     except UnicodeDecodeError:

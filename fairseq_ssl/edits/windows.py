@@ -1,4 +1,4 @@
-"""Overlapping windows for long sentences, for models that label tokens with edits (PIE)."""
+"""Overlapping windows of long sentences for edit taggers (PIE)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Windows:
         Args:
             text: sentences, each beginning with <s>.
             subwords: number of subwords of each token in `text`, for models that read subwords.
-                The sizes of windows and overlaps are then in subwords.
+                The window size and the overlap are then counted in subwords.
         """
         tokens = text.lengths - 1
         sizes = (
@@ -134,7 +134,7 @@ class Windows:
         return np.array(counts), first, lengths
 
     def _used_range(self, first: Ids, lengths: Ids, is_first: Ids, tokens: Ids) -> tuple[Ids, Ids]:
-        """Return the range of tokens to use from each window, as indices in the sentence.
+        """Return the start and end of the tokens to use from each window, as sentence indices.
 
         The ranges of consecutive windows meet in the middle of their overlap. <s> has the index -1.
 

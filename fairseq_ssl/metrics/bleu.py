@@ -42,16 +42,16 @@ def bleu_words(tokenizer: str) -> LineRewriter:
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
-"""Names of the metrics that re-ranking can maximize, from summed sentence statistics."""
+"""Names of the metrics that re-ranking can maximize. They are functions of summed statistics."""
 SentenceSums = NDArray[np.int64]
 ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
 
 
 class SumMetric(ABC):
-    """Corpus metric of sacreBLEU that is a function of summed sentence counts.
+    """SacreBLEU corpus metric, computed from summed sentence counts.
 
-    `pickle` and `copy` store the constructor's argument, because sacreBLEU's metric cannot be
+    `pickle` and `copy` store only the constructor's argument, because sacreBLEU's metric cannot be
     pickled.
     """
 
@@ -114,7 +114,7 @@ class BleuSums(SumMetric):
 
 
 def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
-    """Return BLEU, [...]. Zero counts of correct n-grams are smoothed to 1/2, 1/4, ..."""
+    """Return BLEU in percent, [...]. Zero counts of correct n-grams become 1/2, 1/4, ..."""
     length, reference_length = sums[..., 0], sums[..., 1]
     correct, total = np.split(sums[..., 2:], 2, axis=-1)
     missing = (correct == 0) & (total > 0)
@@ -161,7 +161,7 @@ class ChrfSums(SumMetric):
 
 
 def sum_metric(name: str, tokenizer: str = "13a") -> SumMetric:
-    """Create the metric with a name in `SUM_METRICS`. `tokenizer` is for BLEU only."""
+    """Create a metric by its name in `SUM_METRICS`. `tokenizer` is used for BLEU only."""
     check_choice("metric", name, SUM_METRICS)
     if name == "bleu":
         return BleuSums(tokenizer)

@@ -42,7 +42,7 @@ class Accuracy(ReferenceMetric):
     name = "accuracy"
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return 1 or 0 (correct or not) and 1 (to count) for each hypothesis, [sentences, 2]."""
+        """Return the numbers of correct lines (0 or 1) and lines (1) per hypothesis, [lines, 2]."""
         self.check_references(hypotheses, label)
         columns = zip(*map(_without_line_ends, self.references), strict=True)
         pairs = zip(_without_line_ends(hypotheses), columns, strict=True)
@@ -61,7 +61,7 @@ def _without_line_ends(lines: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class ClassScores:
-    """Scores of a classifier in percent, and the confusion matrix."""
+    """Classifier scores in percent, and the confusion matrix."""
 
     error: float
     accuracy: float
@@ -81,8 +81,8 @@ def class_scores(
     """Score predictions against gold classes.
 
     Args:
-        gold: gold class of each text
-        predicted: predicted class of each text
+        gold: index of each text's gold class
+        predicted: index of each text's predicted class
         classes: number of classes
         confidence: probability of each predicted class
     """
@@ -124,7 +124,7 @@ class ClassificationReport:
     classes: list[str]
     """Sorted labels in the gold file and all predictions."""
     systems: dict[str, dict[str, Any]]
-    """Scores over seeds, confusion matrix and baseline comparison of each system, as JSON types."""
+    """Scores, confusion matrix and baseline comparison of each system, JSON-serializable."""
 
 
 Predictions = tuple[list[str], "list[float] | None"]
@@ -143,8 +143,8 @@ def score_predictions(
         gold: file with a label, a tab and a text on each line; predictions can contain other labels
         systems: prediction files by system, one per seed; each line contains a label, and
             optionally a tab and the probabilities of the classes
-        baseline: system whose error rate the others are compared with, in a paired bootstrap
-        samples: number of bootstrap samples
+        baseline: name of the system with which the error rates of all other systems are compared
+        samples: number of paired bootstrap samples for this comparison
     """
     names = [example.label for example in read_labeled_text(gold)]
     if not names:
@@ -220,7 +220,7 @@ def _probability(word: str, where: str) -> float:
 
 
 def _seed_scores(scores: Sequence[ClassScores]) -> dict[str, Any]:
-    """Return the scores of a system over seeds, and its confusion matrix, as JSON types."""
+    """Return a system's JSON-serializable scores over seeds, and its summed confusion matrix."""
     content: dict[str, Any] = {"seeds": len(scores)}
     for column in COLUMNS:
         values = [getattr(score, column) for score in scores]

@@ -47,7 +47,7 @@ FACTORIES = {
     *("tok2vec", "tagger", "morphologizer", "parser", "senter", "sentencizer"),
     *("attribute_ruler", "lemmatizer", "trainable_lemmatizer"),
 }
-"""Factories of components that set these attributes or sentence boundaries."""
+"""Allowed component factories, for the attributes in `NEEDED` and for sentence boundaries."""
 SAFE_NAME = re.compile(r"[\w-]+|@architectures = spacy(-legacy)?\.(?!Torch)\w+\.v\d+")
 """Pattern of allowed component names (also folder names) and functions in pipeline settings."""
 
@@ -59,20 +59,20 @@ ANNOTATED = ["TAG", "DEP", "POS", "MORPH", "LEMMA"]
 AlignmentStep = tuple[str, int, int, int, int]
 """Operation, start and end in the source, then start and end in the corrected sentence.
 
-Operations are M (match), S (substitution), D (deletion), I (insertion) and T2 (transposition of two
-tokens).
+Operations are M (match), S (substitution), D (deletion), I (insertion), T2 (transposition of two
+tokens), T3, and so on.
 """
 AnnotatedPair = tuple[str, Sequence[str], int]
-"""Source, corrected sentences, and the line number of the source for error messages."""
+"""Source, corrected sentences, and the source's line number for error messages."""
 
 
 class Annotator:
-    """Extracts the edits between two sentences.
+    """Extracts and classifies edits between sentences with ERRANT.
 
     Args:
-        model: name or folder of a spaCy pipeline, or None for a blank pipeline. Without parts of
-            speech, edits have no types, and some are merged differently. From a folder, only the
-            components in `FACTORIES` are loaded.
+        model: name or folder of a spaCy pipeline, or None for a blank pipeline. With a blank
+            pipeline, edits have no types, and some are merged differently. From a folder, only
+            components with a factory in `FACTORIES` are loaded.
     """
 
     def __init__(self, model: str | None) -> None:
@@ -96,7 +96,7 @@ class Annotator:
     def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
         """Return an M2 sentence per source, with one annotator per corrected sentence.
 
-        All sentences are parsed as one batch, each of them once. Unchanged sources are not parsed.
+        Each distinct sentence is parsed once, all in one batch. Unchanged sources are not parsed.
         """
         words = [(source.split(), [text.split() for text in texts]) for source, texts, _ in pairs]
         changed = {
@@ -135,9 +135,9 @@ class Annotator:
 
 
 class _CachedRules:
-    """Replacement for the attribute ruler and the lemmatizer that caches the results per token.
+    """Replacement for the attribute ruler and the lemmatizer that caches their results by token.
 
-    Both read one token at a time. Documents that match a pattern of several tokens are not cached.
+    Both process single tokens. Documents that match a pattern of several tokens are not cached.
     """
 
     def __init__(self, nlp: Any) -> None:
@@ -225,7 +225,7 @@ def align_documents(before: Any, after: Any) -> list[AlignmentStep]:
 def _substitution_costs(
     before: Any, after: Any, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
 ) -> NDArray[np.float64]:
-    """Return the cost of each token pair, 0 if the tokens differ only in case, [rows, columns]."""
+    """Return substitution costs [rows, columns], 0 for tokens that are equal except for case."""
     process, distance = (
         import_optional(f"rapidfuzz.{name}", PURPOSE, "gec") for name in ("process", "distance")
     )
@@ -251,7 +251,7 @@ def _fill_table(
 ) -> list[list[str]]:
     """Return the operation in each cell of a Damerau-Levenshtein table.
 
-    Ties are broken as in errant: transposition, substitution, insertion, deletion.
+    Ties are broken in errant's order: transposition, substitution, insertion, deletion.
 
     Args:
         same: True for equal tokens, [source, corrected]
@@ -381,7 +381,7 @@ def _pipeline(spacy: Any, model: str) -> Any:
 
 
 def _load_folder(folder: str) -> Any:
-    """Load the components in a folder that set the attributes that ERRANT reads.
+    """Load a spaCy pipeline from a folder, but only components with a factory in `FACTORIES`.
 
     The settings of a pipeline can call any function that an installed package registers, for
     example to read a file. Here, only spaCy layers are allowed. Other sections of the settings are
@@ -443,8 +443,8 @@ def annotate_texts(
         source: tokenized text, one sentence per line
         references: one corrected text per annotator
         model: name or folder of a spaCy pipeline, or None to extract edits without types
-        jobs: number of processes, 1 or more, which does not change the result
-        progress: called with the number of sentences done
+        jobs: number of processes, 1 or more; the result does not depend on it
+        progress: creates the progress report, which receives the number of processed sentences
     """
     load_annotator(model)
     empty = 0

@@ -86,9 +86,9 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Return the counts of each sentence for the annotator that maximizes F.
+    """Return each sentence's counts against the annotator whose edits maximize F.
 
-    F is computed over all sentences up to and including this sentence.
+    F is computed over all sentences up to and including the current sentence.
 
     As in errant, F is rounded to four digits. Ties are broken by more correct edits, then fewer
     wrong edits, then fewer missing edits, then the order of the annotators.
@@ -108,7 +108,7 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F, 0 to 1, from the counts of correct, wrong, missing edits."""
+    """Return precision, recall and F, 0 to 1, from counts of correct, wrong and missing edits."""
     correct, wrong, missing = counts
     return f_scores(correct, correct + wrong, correct + missing, beta)
 
@@ -129,7 +129,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
         tier: a name in `TIERS`
 
     Returns:
-        Counts by category, in order of decreasing count in the gold edits.
+        Counts by category, sorted by decreasing number of gold edits.
     """
     category = TIERS[tier]
     totals: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -157,11 +157,11 @@ class Errant(EditMetric):
     Args:
         gold: path of an M2 file, or its sentences
         model: name or folder of the spaCy pipeline with which edits are extracted
-        untyped: use a blank pipeline. Edits have no types, and some are merged differently, so
-            the scores are not comparable with those of a trained pipeline.
-        beta: weight of recall relative to precision, above 0
+        untyped: whether to use a blank pipeline. Edits then have no types, and some are merged
+            differently, so scores with a blank and with a trained pipeline are not comparable.
+        beta: weight of recall relative to precision, above 0, up to `MAX_BETA`
         jobs: number of processes, 1 or more
-        progress: called with the number of processed sentences
+        progress: creates the progress report, which receives the number of processed sentences
 
     Example:
         >>> metric = Errant.from_references(["a cat sit ."], [["a cat sits ."]], untyped=True)
@@ -222,9 +222,9 @@ class Errant(EditMetric):
     def typed_counts_of_systems(
         self, systems: Mapping[str, Sequence[str]]
     ) -> dict[str, list[TypedCounts]]:
-        """Return the edit counts for the hypotheses of several systems, by system label.
+        """Return the edit counts by error type for each hypothesis, keyed by system label.
 
-        Sentences that occur in several systems, such as the sources, are parsed once.
+        A sentence that several systems share is parsed only once.
         """
         for label, hypotheses in systems.items():
             check_hypotheses(hypotheses, label, self._label, len(self.gold))
@@ -272,7 +272,7 @@ class Errant(EditMetric):
     def _compare(
         self, edits: Sequence[Sequence[M2Edit]], gold: Sequence[M2Sentence]
     ) -> list[TypedCounts]:
-        """Return the counts of each sentence, in comparison with the best annotator's edits."""
+        """Compare edits with the best annotator's edits. Return the counts for each sentence."""
         choices = [
             [compare_edits(ours, theirs) for theirs in sentence.annotators.values()]
             for ours, sentence in zip(edits, gold, strict=True)

@@ -34,7 +34,7 @@ MAX_N = 4
 SAMPLES = 500
 """Number of sampling rounds if there are several references."""
 OF_SINGLE = "mean of single references"
-"""Name of the value in comparisons, because rounds cannot be computed from summed counts."""
+"""Name of the value for comparisons. Sampling rounds cannot be computed from summed counts."""
 
 
 class Gleu(ReferenceMetric):
@@ -91,7 +91,7 @@ class Gleu(ReferenceMetric):
     def sentence_score(
         self, hypothesis: str, references: Sequence[str], source: str = ""
     ) -> MetricScore:
-        """Compute the GLEU of one sentence. It is the mean over the references.
+        """Compute the GLEU of one sentence, averaged over the references.
 
         As in the authors' script, counts of 0 are replaced with 1. A sentence without 4-grams can
         therefore score 100, and a sentence without correct n-grams scores above 0.
@@ -144,11 +144,11 @@ class Gleu(ReferenceMetric):
         return float(np.mean([gleu_of(annotator) for annotator in counts]))
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the GLEU of one sentence, the mean over references. Counts of 0 become 1."""
+        """Return the GLEU of one sentence, averaged over references. Counts of 0 become 1."""
         return {self.name: self.total_score(np.where(row == 0, 1, row))}
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: references, and rounds for several references."""
+        """Return the signature's parameters: references, and samples for several references."""
         samples = {"samples": SAMPLES} if self._scored_references > 1 else {}
         return {**super().parameters(), **samples}
 

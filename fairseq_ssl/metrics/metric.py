@@ -26,7 +26,7 @@ class SeedRange:
     """Scores of a system over random seeds."""
 
     values: Sequence[float]
-    """One or more scores."""
+    """One score per seed. There must be at least one."""
 
     @property
     def mean(self) -> float:
@@ -49,7 +49,7 @@ class SeedRange:
 
 
 def cell(values: Sequence[float], digits: int = 2) -> str:
-    """Return a table cell such as ``61.20 ± 0.35 (3)`` for three seeds, or ``not run``."""
+    """Return a table cell: ``61.20 ± 0.35 (3)`` for three seeds, ``not run`` without values."""
     return f"{SeedRange(values).format(digits)} ({len(values)})" if values else "not run"
 
 
@@ -74,9 +74,9 @@ class BootstrapResult:
     difference: float
     """System score minus baseline score, on the original corpus."""
     low: float
-    """2.5th percentile of the bootstrap samples."""
+    """2.5th percentile of the difference over the bootstrap samples."""
     high: float
-    """97.5th percentile of the bootstrap samples."""
+    """97.5th percentile of the difference over the bootstrap samples."""
     p: float
     """Two-sided p-value."""
 
@@ -134,7 +134,7 @@ HYPOTHESES = "the hypotheses"
 MAX_BETA = 1000
 """Maximum beta of an F score. The square of a much larger beta would overflow."""
 BLOCK = 50
-"""Number of sentences in a task for a worker process."""
+"""Number of sentences per worker task."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -185,7 +185,7 @@ class Metric(ABC):
 
         Args:
             hypotheses: one sentence per item
-            label: name of the hypotheses in messages, such as their file
+            label: name of the hypotheses in messages, such as their file path
         """
 
     @abstractmethod
@@ -256,7 +256,7 @@ class ReferenceMetric(Metric):
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters by name. Subclasses add their parameters.
 
-        ``references`` is the number of references for the last corpus score, or in the metric.
+        ``references`` is their number in the last corpus score, or initially in the metric.
         """
         return {"references": self._scored_references}
 
@@ -273,7 +273,7 @@ class ReferenceMetric(Metric):
         ]
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Raise an error if references are missing or not parallel to the hypotheses."""
+        """Raise an error if there are no references, or if hypotheses are not parallel to them."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `references`.")
         for name, lines in zip(self._labels, self.references, strict=True):
@@ -287,7 +287,7 @@ class EditMetric(Metric):
         gold: path of an M2 file, or its sentences
         beta: weight of recall relative to precision, above 0, up to `MAX_BETA`
         jobs: number of processes, 1 or more
-        progress: called with the number of processed sentences
+        progress: creates the progress report, which receives the number of processed sentences
     """
 
     def __init__(
@@ -325,7 +325,7 @@ class EditMetric(Metric):
     def _map(
         self, work: Callable[[list[Item]], Sequence[Result]], items: Sequence[Item], label: str
     ) -> list[Result]:
-        """Apply `work` to blocks of sentences in several processes. Report progress."""
+        """Apply `work` to blocks of sentences in parallel. Return the results in input order."""
         blocks = [list(items[start : start + BLOCK]) for start in range(0, len(items), BLOCK)]
         advance = self._progress(label, "sentences")
         results: list[Result] = []
@@ -366,8 +366,8 @@ def text_lines(text: TextSource, label: str) -> list[str]:
     """Return the lines in a file or a list. Raise TypeError unless they are strings.
 
     Args:
-        text: file or list of lines
-        label: name of the text in messages
+        text: path of a text file, or list of lines
+        label: name of the text for error messages
     """
     if isinstance(text, str):
         raise TypeError(f"A string was passed for {label}. Expected a list of lines or a `Path`.")
@@ -399,7 +399,7 @@ def text_label(text: object, default: str) -> str:
 
 
 def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
-    """Raise an error unless there is a hypothesis for each of the `count` lines in a text."""
+    """Raise an error unless there are `count` hypotheses, one for each line of the text `name`."""
     if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
         kind = type(hypotheses).__name__
         raise TypeError(f"`hypotheses` is of type {kind}. Expected a list of strings.")

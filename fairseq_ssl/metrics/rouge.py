@@ -49,7 +49,7 @@ class Rouge(ReferenceMetric):
         self.sentence_mark = sentence_mark
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Also raise an error if most references are in a script that ROUGE ignores."""
+        """Also raise DataError if ROUGE finds no words in most lines of a reference text."""
         super().check_references(hypotheses, label)
         for name, lines in zip(self._labels, self.references, strict=True):
             texts = [line for line in map(self._split, lines) if any(map(str.isalpha, line))]

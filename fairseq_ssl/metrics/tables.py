@@ -45,7 +45,7 @@ Levels = dict[str, list[int]]
 
 @dataclass
 class ScoredOutput:
-    """Sentence statistics for a file of hypotheses."""
+    """Sentence statistics for a hypothesis file."""
 
     rows: SentenceStatistics
     typed: list[TypedCounts] | None = None
@@ -54,16 +54,16 @@ class ScoredOutput:
 
 @dataclass
 class ScoreBreakdown:
-    """Table of scores by test set subset or by error type."""
+    """Score table with one row per level (test set subset) or error type."""
 
     key: str
-    """Name of the kind of rows, which is also the key in JSON."""
+    """Kind of the rows, such as ``levels``, which is also the table's key in JSON."""
     unit: str
     """Name of the score in the cells."""
     columns: list[str]
     """Names of the systems or levels."""
     rows: dict[str, list[SeedRange | None]]
-    """Scores by row, one per column. None if neither system nor gold edits have the error type."""
+    """Scores by row name, one per column. A score is None if no edit has the error type."""
     counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
     """Edit counts of each row, by column and seed. Empty unless the rows are error types."""
 
@@ -75,7 +75,7 @@ class ScoreBreakdown:
         return {kind: self.rows[kind] for kind in kinds[:MOST_FREQUENT]}
 
     def table(self, is_single: bool) -> tuple[list[str], list[list[str]]]:
-        """Return the header and the rows as text. A single output also gets edit counts."""
+        """Return header and rows as text. With one output, error type rows include edit counts."""
         if not (self.counts and is_single):
             rows = [
                 [name, *(str(scores or "n/a") for scores in row)] for name, row in self.rows.items()
@@ -88,7 +88,7 @@ class ScoreBreakdown:
         return [self.key, "TP", "FP", "FN", "Precision", "Recall", self.unit], rows
 
     def content(self) -> dict[str, Any]:
-        """Return the table as JSON types."""
+        """Return the table as a JSON-serializable dict."""
         content: dict[str, Any] = {
             name: {
                 column: _range_content(scores)
@@ -153,7 +153,7 @@ class SystemScores:
         """Compute scores by level or by error type, and store them in `breakdown`.
 
         Args:
-            by: a name in `TIERS`, ``level`` or ``share``
+            by: ``level``, ``share`` (of error types in the gold edits), or a name in `TIERS`
             levels: sentence indices by level (default: one level with all sentences)
         """
         levels = {"all": list(range(self.sentences))} if levels is None else levels
@@ -209,7 +209,7 @@ class SystemScores:
             ]
 
     def values(self) -> dict[str, list[SeedRange]]:
-        """Return the scores of the systems over seeds, by value name."""
+        """Return each system's scores over seeds, in the order of `systems`, by value name."""
         values = [
             [self.metric.values(output.rows) for output in outputs]
             for outputs in self.systems.values()
@@ -225,7 +225,7 @@ class SystemScores:
         return Signature(self.metric.method, parameters)
 
     def content(self) -> dict[str, Any]:
-        """Return the scores, analyses and signature as JSON types."""
+        """Return the scores, analyses and signature as a JSON-serializable dict."""
         values = self.values()
         content: dict[str, Any]
         if self.is_single:
@@ -267,8 +267,8 @@ def score_systems(
 
     Args:
         metric: metric with its references or gold edits
-        systems: files by system, one per seed; `Errant` also accepts M2 files with the edits of
-            the system; ``-`` is stdin
+        systems: files by system name, one per seed; `Errant` also accepts M2 files with a system's
+            edits; ``-`` is stdin
         baseline: files of the system to compare with in a paired bootstrap, one per seed
         resamples: number of bootstrap samples (default: 1000)
 
@@ -352,9 +352,9 @@ def _gold_edits(systems: Sequence[Sequence[TypeTotals]]) -> int:
 
 
 def _type_scores(seeds: Sequence[TypeTotals], beta: float) -> SeedRange | None:
-    """Return the F scores of the seeds with counts for an error type, or None if there are none.
+    """Return an error type's F scores for seeds with edits of this type, or None if there are none.
 
-    The F score without edits is 100, so an error type without edits would raise the mean.
+    The F score without edits is 100, so seeds without such edits would raise the mean.
     """
     scores = [100 * errant_scores(seed, beta)[2] for seed in seeds if any(seed)]
     return SeedRange(scores) if scores else None

@@ -14,22 +14,22 @@ from functools import cached_property
 Cell = int
 """Source position times the width of the lattice, plus output position."""
 Tables = tuple[list[int], list[int], list[int]]
-"""Bit vectors of the steps on minimal paths that pair, delete and insert words.
+"""Three tables of the steps on minimal paths: steps that pair, delete and insert words.
 
 Each table contains one bit vector per column, with one bit per row.
 """
 
 MAX_CELLS = 1_000_000
-"""Max number of cells in a lattice."""
+"""Maximum number of cells in a lattice."""
 
 
 class TooWideError(Exception):
-    """The lattice has too many cells."""
+    """Raised if a lattice has too many cells."""
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """Cells on minimal paths, in order, and the steps between them."""
+    """Cells on minimal paths, in row-major order, and the steps between them."""
 
     source: Sequence[str]
     output: Sequence[str]
@@ -75,7 +75,7 @@ def _steps(
         first: tables of the first distance
         second: tables of the second distance
         length: number of source words
-        max_cells: max number of cells
+        max_cells: maximum number of cells, above which `TooWideError` is raised
 
     The bits of `second` are shifted above the bits of `first`, so that one operation reads both.
     """

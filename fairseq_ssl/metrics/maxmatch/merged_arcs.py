@@ -25,7 +25,7 @@ ArcEdit = tuple[int, int, str, str]
 
 
 Merged = tuple[int, int]
-"""Number of steps in an edit, and number of these steps that keep a word."""
+"""Number of steps in an edit, and number of steps among them that keep a word."""
 
 
 class GoldEdit(NamedTuple):
@@ -51,9 +51,9 @@ class Arcs:
     order: list[Arc]
     """Arcs in m2scorer's order. Adjacent duplicates are listed once."""
     copies: dict[Arc, int]
-    """Number of times that m2scorer lists an arc, if more than once."""
+    """Number of times that m2scorer lists each arc, for arcs that it lists more than once."""
     count: int
-    """Length of m2scorer's list."""
+    """Length of m2scorer's list of arcs."""
 
     def edit(self, arc: Arc) -> ArcEdit:
         """Return the source span, source words and output words of an arc."""
@@ -123,10 +123,10 @@ def _single_steps(
 
 
 def _without_kept(into: list[dict[int, Merged]], order: list[Arc]) -> list[Arc]:
-    """Remove arcs that only keep words, except an arc after a removed arc.
+    """Remove arcs of several steps that only keep words. Return the remaining arcs.
 
-    m2scorer removes items from a list while iterating over it, which skips the next item. Return
-    the remaining arcs.
+    An arc after a removed arc is never removed, because m2scorer removes items from a list while
+    iterating over it, which skips the next item.
     """
     left: list[Arc] = []
     looked_at = True

@@ -27,10 +27,10 @@ from fairseq_ssl.metrics.metric import (
 from fairseq_ssl.text.m2 import M2Edit, M2Sentence
 
 UNCHANGED = 2
-"""Max number of unchanged words in an edit."""
+"""Maximum number of unchanged words in an edit."""
 
 MAX_ARCS = 100_000
-"""Max number of arcs for `ArcPaths`. Larger lattices use `WidePaths`."""
+"""Maximum number of arcs for `ArcPaths`. Lattices with more arcs use `WidePaths`."""
 
 
 class MatchCounts(NamedTuple):
@@ -50,7 +50,7 @@ def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCou
     """Return the match counts of each hypothesis, one per annotator, sorted by annotator id.
 
     Args:
-        pairs: gold sentences and hypotheses
+        pairs: pairs of a gold sentence and a hypothesis
     """
     counts = []
     for sentence, output in pairs:
@@ -66,7 +66,7 @@ def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCou
 
 
 def proposed_edits(sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-    """Return the best matching edits of a hypothesis, one list per annotator, sorted by id."""
+    """Return a hypothesis's best matching edits, one list per annotator, sorted by annotator id."""
     return _propose(sentence, output, _gold(sentence))
 
 
@@ -117,9 +117,9 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Return the counts of each sentence for the annotator that maximizes F.
+    """Return each sentence's counts against the annotator whose edits maximize F.
 
-    F is computed over all sentences up to and including this sentence.
+    F is computed over all sentences up to and including the current sentence.
 
     Ties are broken by more correct edits, then by a lower sum of the proposed edits and beta^2
     times the gold edits, then by the order of the annotators.
@@ -139,7 +139,7 @@ def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -
 
 
 def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
-    """Compute F for choosing an annotator. It is 1 if there are no edits."""
+    """Return F, 0 to 1, for choosing an annotator. It is 1 if there are no edits."""
     below = beta * beta * gold + proposed
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
@@ -149,9 +149,9 @@ class MaxMatch(EditMetric):
 
     Args:
         gold: path of an M2 file, or its sentences
-        beta: weight of recall relative to precision, above 0
+        beta: weight of recall relative to precision, above 0, up to `MAX_BETA`
         jobs: number of processes, 1 or more
-        progress: called with the number of processed sentences
+        progress: creates the progress report, which receives the number of processed sentences
 
     Example:
         >>> from fairseq_ssl.text.m2 import M2Edit, M2Sentence
@@ -169,7 +169,7 @@ class MaxMatch(EditMetric):
         return MetricScore(self.name, self.values(np.array(counts, dtype=np.float64)))
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the numbers of correct, proposed and gold edits, [sentences, 3]."""
+        """Return the numbers of correct, proposed and gold edits per hypothesis, [sentences, 3]."""
         check_hypotheses(hypotheses, label, self._label, len(self.gold))
         pairs = list(zip(self.gold, hypotheses, strict=True))
         counts = choose_gold(self._map(count_matches, pairs, label), self.beta)

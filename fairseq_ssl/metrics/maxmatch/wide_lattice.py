@@ -29,7 +29,7 @@ FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
 """Maximum number of arcs to compute for one gold edit."""
 SHORT = 100
-"""Number of cells from which a row's insertions are limited to the length of gold corrections."""
+"""Row length in cells from which the length of insertions is limited by the gold corrections."""
 
 
 class WidePaths:
@@ -64,7 +64,7 @@ class WidePaths:
         return self._lattice.is_same(cells[before], cells[after])
 
     def _edit(self, before: int, after: int) -> ArcEdit:
-        """Return the edit between the cells with two indices."""
+        """Return the edit between two cells, which are specified by index."""
         cells = self._lattice.cells
         return edit_between(self._lattice, cells[before], cells[after])
 
