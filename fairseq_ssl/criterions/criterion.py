@@ -62,11 +62,11 @@ def smoothed_cross_entropy(
 
 
 class _ChunkedLogSoftmax(torch.autograd.Function):
-    """Autograd function: log p of each target, and its sum over the vocabulary, in float32."""
+    """Autograd function for each target's log p and the sum of log p over the vocabulary."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the log p of each target [rows], and the sum over the vocabulary [rows]."""
+        """Return the targets' log p and the sums over the vocabulary, both [rows] in float32."""
         ctx.save_for_backward(logits, target)
         ctx.rows = max(1, (GPU_CHUNK if logits.is_cuda else CPU_CHUNK) // logits.size(1))
         chosen = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
@@ -108,6 +108,6 @@ def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
 
 
 def percent(meters: Any, part: str, total: str, default: float) -> float:
-    """Return the sum of meter `part` in percent of meter `total`, or `default` if `total` is 0."""
+    """Return meter `part` as a percentage of meter `total` (sums), or `default` if `total` is 0."""
     count = float(meters[total].sum)
     return round(100 * float(meters[part].sum) / count, 2) if count else default

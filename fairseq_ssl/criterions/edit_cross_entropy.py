@@ -114,7 +114,7 @@ class EditCrossEntropy(Criterion):
         """Return the edits that decoding with default options chooses in the first round.
 
         In training, return the most probable edits, even edits that cannot be applied to their
-        token, because finding these edits would need a transfer from a GPU.
+        token, because excluding these edits would need a transfer from a GPU.
         """
         if model.training:
             edits: Tensor = logits[0]
@@ -198,7 +198,7 @@ def _blocks(scores: Tensor) -> Iterator[slice]:
 
 
 def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Return the numbers of gold, predicted and correct edits (not keep) and correct sentences.
+    """Return the numbers of gold, predicted and correct edits (except keep) and correct sentences.
 
     Args:
         predicted: [positions], ids of the predicted edits.
