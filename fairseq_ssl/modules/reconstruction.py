@@ -25,7 +25,7 @@ class DirectionBatch(NamedTuple):
     rows: Tensor | None = None
     """[rows], the source index of each target row, or None for one target per source."""
     is_genuine: bool = True
-    """True for human-written text. Other batches do not update batch norm statistics."""
+    """True if both sides are human-written. Other batches do not update batch norm statistics."""
 
 
 def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
