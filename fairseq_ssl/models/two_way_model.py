@@ -67,7 +67,7 @@ class TwoWayModel(BaseFairseqModel):
             model.set_num_updates(num_updates)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare both models for decoding. fairseq's version would not call their methods."""
+        """Call `prepare_for_inference_` for each model, which fairseq's version would not do."""
         for model in self._all_models():
             model.prepare_for_inference_(cfg)
         super().prepare_for_inference_(cfg)
