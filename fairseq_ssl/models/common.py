@@ -88,7 +88,7 @@ def require_joint_dictionary(source: Any, target: Any, subject: str) -> None:
 
 
 def reject_attention(subject: str, args: Any) -> None:
-    """Raise ConfigurationError if fairseq options need attention weights over the source."""
+    """Raise ConfigurationError if a fairseq option is set that needs source attention weights."""
     options = {
         "print_alignment": getattr(args, "print_alignment", None),
         "replace_unk": getattr(args, "replace_unk", None) is not None,

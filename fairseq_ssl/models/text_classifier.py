@@ -88,7 +88,7 @@ class PooledConfig(StoredConfig):
 class ClassificationHead(nn.Module):
     """A classification head with one hidden layer: z = W ReLU(W_h h + b_h) + b.
 
-    h is the mean of the encoder's states, or the first state.
+    h is the mean of the encoder's states or the first state, depending on `classifier_pool`.
     """
 
     def __init__(self, cfg: PooledConfig, dim: int, classes: int) -> None:

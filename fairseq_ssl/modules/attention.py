@@ -154,7 +154,7 @@ def attend_from_units(
 ) -> Tensor:
     """Return the attention output for edit units (PIE) [batch, heads, units, dim / heads].
 
-    Each unit attends to all tokens (time) and to itself, so it has time + 1 scores.
+    Each unit attends to all `time` tokens and to itself, so it has time + 1 scores.
 
     Args:
         query: [batch, heads, units, dim / heads], queries of the units.
@@ -193,7 +193,7 @@ class EncodedSource:
     """[rows], the sentence index of each target row, or None for one row per sentence."""
 
     def select_rows(self, order: Tensor) -> EncodedSource:
-        """Return this output for the target rows with the indices `order`, without copying it."""
+        """Return the output for target rows with the indices `order`, without copying sentences."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
     def row_indices(self) -> Tensor:

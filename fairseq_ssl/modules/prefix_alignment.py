@@ -89,7 +89,7 @@ class PrefixAlignment:
 
 
 class AlignedIncrementalTarget:
-    """`TargetContext` for generation token by token, with an aligned pseudo future.
+    """`TargetContext` for targets generated token by token, with an aligned pseudo future.
 
     For each sentence, a layer's cache contains the keys and values of the source, then of all
     hypotheses' tokens at each step. A mask selects the tokens of each hypothesis, so beam search
