@@ -62,7 +62,7 @@ class TwoWayModel(BaseFairseqModel):
         return self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Call `set_num_updates` for each model. fairseq's version would repeat it for submodules."""
+        """Call each model's `set_num_updates`. fairseq's version would repeat it for submodules."""
         for model in self._all_models():
             model.set_num_updates(num_updates)
 

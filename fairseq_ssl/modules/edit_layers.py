@@ -66,7 +66,7 @@ class Words(NamedTuple):
 
 
 class EditStates(NamedTuple):
-    """The encoder output. Each tensor has the shape [batch, time, dim]."""
+    """The encoder output: tokens [batch, time, dim], and edit units [batch, words, dim]."""
 
     tokens: Tensor
     """h in PIE, the states of the tokens."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
-"""Number of scores computed at a time, by device type. On a CPU, they fit into the cache."""
+"""Maximum number of scores in a block, by device type. A CPU block fits into the cache."""
 CACHED_MASKS = 4
 """Number of masks that each function caches. All layers of an encoder use the same masks."""
 
@@ -261,7 +261,7 @@ class RelativeSelfAttention(MultiheadAttention):
         attn_mask: Tensor | None = None,
         **_: Any,
     ) -> tuple[Tensor, None]:
-        """Return the self-attention output [time, batch, dim], and None in place of weights.
+        """Return the self-attention output [time, batch, dim], and None for attention weights.
 
         `key`, `value` and any further keyword arguments are ignored.
         """

@@ -17,7 +17,7 @@ class DirectionBatch(NamedTuple):
     source: Tensor
     """[sources, time], ids of the sources."""
     lengths: Tensor
-    """[sources], lengths of the sources."""
+    """[sources], lengths of the sources in tokens."""
     previous: Tensor
     """[rows, time], the targets shifted right, which are the decoder input."""
     target: Tensor
