@@ -41,7 +41,7 @@ class ClassificationCrossEntropy(Criterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss, the sample size and the logging output."""
+        """Return the loss, the sample size (number of texts) and the logging output."""
         if "target" not in sample:
             raise ConfigurationError(
                 "This criterion needs labels, which the batch does not contain. Use --task "
@@ -73,7 +73,7 @@ class ClassificationCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log losses in bits, accuracy and error in percent, and the weights of the imitators."""
+        """Log losses in bits per text, accuracy and error in percent, and imitator weights."""
         total = totals(logging_outputs)
         size = total("sample_size")
         if not size:
@@ -92,28 +92,28 @@ class ClassificationCrossEntropy(Criterion):
 
 
 class _PerturbedCrossEntropy(ClassificationCrossEntropy):
-    """Base class of adversarial and virtual adversarial training."""
+    """Base class of the adversarial and virtual adversarial losses."""
 
     def __init__(self, task: Any, adversarial_epsilon: float) -> None:
         super().__init__(task)
         self.epsilon = adversarial_epsilon
 
     def perturbation(self, gradient: Tensor, inputs: Inputs, length: float) -> Tensor:
-        """Return a perturbation of norm `length` in the gradient's direction (0 at padding)."""
+        """Return each text's perturbation of norm `length` along the gradient (0 at padding)."""
         positions = torch.arange(gradient.size(1), device=gradient.device)
         is_word = positions < inputs["src_lengths"].unsqueeze(1)
         return scale_to_norm(gradient, length, is_word)
 
 
 def scale_to_norm(direction: Tensor, length: float, is_word: Tensor) -> Tensor:
-    """Return each text's `direction` [batch, time, dim], detached and scaled to a norm.
+    """Return each text's `direction`, detached and scaled to the norm `length`.
 
-    The direction is first divided by its maximum, so that loss scaling and tiny gradients, such as
-    1e-30, do not change the result. A direction of 0 stays 0.
+    The direction is first divided by its maximum absolute value, so that loss scaling and tiny
+    gradients, such as 1e-30, do not change the result. A direction of 0 stays 0.
 
     Args:
-        direction: [batch, time, dim].
-        length: Euclidean norm of the result.
+        direction: [batch, time, dim], for example a gradient with respect to embeddings.
+        length: Euclidean norm of each text's result.
         is_word: [batch, time], False at padding, where the result is 0.
     """
     dims = (1, 2)
@@ -133,8 +133,8 @@ def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, 
     """Return the loss and its gradient with respect to the embeddings.
 
     In float32, the same backward pass also computes the gradients of all weights. The returned loss
-    stores them, so its own backward pass costs nothing. Half precision needs a second pass, because
-    the stored gradients would bypass the loss scaling of fairseq's trainer.
+    stores them, so that its backward pass does not recompute them. This is not possible in half
+    precision, because the stored gradients would bypass the loss scaling of fairseq's trainer.
     """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     if _is_half(weights) or torch.is_autocast_enabled():
@@ -154,7 +154,7 @@ class _StoredGradients(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, loss: Tensor, gradients: list[Tensor | None], *_: Tensor) -> Tensor:
-        """Return the loss. `gradients` are the gradients of the weights, the other arguments."""
+        """Return the loss. `gradients` are its gradients with respect to the remaining inputs."""
         ctx.gradients = gradients
         return loss.clone()
 
@@ -171,7 +171,7 @@ class _StoredGradients(torch.autograd.Function):
 class _ForwardPasses:
     """Forward passes of a model with the same dropout masks.
 
-    With different masks, a divergence would measure dropout in place of the perturbation.
+    With different masks, a divergence would also measure the effect of dropout.
     """
 
     def __init__(self, model: Any, device: torch.device) -> None:
@@ -218,7 +218,7 @@ class AdversarialCrossEntropy(_PerturbedCrossEntropy):
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the total loss, the logits in float32, and the loss on perturbed texts.
 
-        Losses are summed over texts. In evaluation, no texts are perturbed.
+        Losses are summed over texts. In evaluation, no texts are perturbed and the last loss is 0.
         """
         if not self.training:
             return super().losses(model, sample)
@@ -238,9 +238,9 @@ class AdversarialCrossEntropy(_PerturbedCrossEntropy):
 class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     """Cross-entropy plus KL(p(y|e) || p(y|e + r)), which needs no labels (Miyato et al., 2017).
 
-    r is the perturbation that increases the divergence most, approximated with one power iteration
-    from a random direction. The divergence is computed on the texts sampled with
-    --classification-unlabeled-per-labeled, or on the labeled texts without this option.
+    e are the embeddings. r is the perturbation that increases the divergence most, approximated
+    with one power iteration from a random direction. The divergence is computed on texts sampled
+    with --classification-unlabeled-per-labeled, or on the labeled texts without this option.
     """
 
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
@@ -276,11 +276,11 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     def _divergence(
         self, forward: _ForwardPasses, inputs: Inputs, embedded: Tensor, log_p: Tensor
     ) -> Tensor:
-        """Return the divergence at the adversarial perturbation, summed over texts.
+        """Return the divergence for the adversarial perturbation, summed over texts.
 
         Args:
-            forward: the classifier.
-            inputs: arguments of `model.forward`.
+            forward: function that returns the logits for `inputs` and embeddings.
+            inputs: keyword arguments of the model, without `embedded`.
             embedded: [batch, time, dim], word embeddings.
             log_p: [batch, classes], log p(y|e), detached.
         """
@@ -307,7 +307,7 @@ def _kl(log_p: Tensor, logits: Tensor) -> Tensor:
 
 @register_criterion("imitation_cross_entropy", dataclass=CriterionConfig)
 class ImitationCrossEntropy(Criterion):
-    """Cross-entropy of imitators with a fixed expert p (Kiyono, 2022, equations 3.11 and 3.12).
+    """Cross-entropy between a fixed expert p and imitators (Kiyono, 2022, equations 3.11, 3.12).
 
     The loss is sum_i sum_j -sum_y p(y|X) log p_ij(y), averaged over texts, for imitators i and
     windows j.
@@ -320,7 +320,7 @@ class ImitationCrossEntropy(Criterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss, the sample size and the logging output."""
+        """Return the loss, the sample size (number of texts) and the logging output."""
         if getattr(self.task, "stage", None) != "imitate":
             raise ConfigurationError(
                 "--criterion imitation_cross_entropy needs --task semi_supervised_classification "
@@ -349,7 +349,7 @@ class ImitationCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log loss per text and KL per window in bits, and agreement with the expert in percent."""
+        """Log the loss per text and the KL per window in bits, and expert agreement in percent."""
         total = totals(logging_outputs)
         windows, texts = total("windows"), total("nsentences")
         if not texts:

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from fairseq_ssl.options import checked
 
 CPU_CHUNK, GPU_CHUNK = 2**18, 2**25
-"""Number of probabilities computed at a time. On a CPU, they fit into the cache."""
+"""Maximum number of probabilities in a chunk, by device. A CPU chunk fits into the cache."""
 
 register_criterion = checked(criterions.register_criterion, "build_criterion")
 """fairseq's decorator `register_criterion`, extended to check options before a loss is built."""
@@ -42,14 +42,14 @@ def smoothed_cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Return the loss and the negative log-likelihood, like fairseq's `label_smoothed_nll_loss`.
 
-    To save memory, the distributions are computed in chunks of rows, and again for the gradient.
+    To save memory, distributions are computed in chunks of rows, and recomputed for the gradient.
 
     Args:
-        logits: [rows, vocabulary]
-        target: [rows]
-        smoothing: total probability of the words that are not the target, 0 to 1
-        padding: target id of rows that have no loss
-        reduce: whether to return sums instead of one value per row [rows, 1]
+        logits: [rows, vocabulary], scores before the softmax.
+        target: [rows], ids of the target words.
+        smoothing: total probability of all words except the target, 0 to 1.
+        padding: padding id. Rows with this target have a loss of 0.
+        reduce: whether to return sums over rows instead of one value per row [rows, 1].
     """
     likelihoods, sums = _ChunkedLogSoftmax.apply(logits, target)  # type: ignore[no-untyped-call]
     is_padding = target.eq(padding)
@@ -62,11 +62,11 @@ def smoothed_cross_entropy(
 
 
 class _ChunkedLogSoftmax(torch.autograd.Function):
-    """The log p of each target and the sum of log p over the vocabulary, in float32."""
+    """Autograd function for each target's log p and the sum of log p over the vocabulary."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Return log p of the targets and the sums, both [rows]."""
+        """Return the targets' log p and the sums over the vocabulary, both [rows] in float32."""
         ctx.save_for_backward(logits, target)
         ctx.rows = max(1, (GPU_CHUNK if logits.is_cuda else CPU_CHUNK) // logits.size(1))
         chosen = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
@@ -81,9 +81,9 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, to_chosen: Tensor, to_sums: Tensor) -> tuple[Tensor, None]:
-        """Return the gradient with respect to the logits: g (onehot - p) + s (1 - vocabulary * p).
+        """Return the gradient with respect to the logits: g (onehot - p) + s (1 - V p).
 
-        g and s are the gradients with respect to the two outputs of `forward`.
+        g and s are the gradients with respect to the two outputs, and V is the vocabulary size.
         """
         logits, target = ctx.saved_tensors
         gradient = torch.empty_like(logits)
@@ -99,7 +99,7 @@ class _ChunkedLogSoftmax(torch.autograd.Function):
 
 
 def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
-    """Return a function that sums a key over the logging outputs. Missing keys count as 0."""
+    """Return a function that sums the values of a key in the logging outputs (0 if missing)."""
 
     def total(key: str) -> Any:
         return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
@@ -108,6 +108,6 @@ def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
 
 
 def percent(meters: Any, part: str, total: str, default: float) -> float:
-    """Return sum(part) as a percentage of sum(total) for two meters, or `default` if total is 0."""
+    """Return meter `part` as a percentage of meter `total` (sums), or `default` if `total` is 0."""
     count = float(meters[total].sum)
     return round(100 * float(meters[part].sum) / count, 2) if count else default

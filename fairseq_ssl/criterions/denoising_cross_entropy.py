@@ -43,8 +43,8 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
 class DenoisingCrossEntropy(Criterion):
     """Cross-entropy over noised words, a random sample of the other words, and end symbols.
 
-    The loss is -sum_i mask(i) log p(x_i | x', x_<i), divided by the number of positions in the
-    mask. Numerator and divisor are summed over all processes and accumulated batches. In
+    For a text x and its noised version x', the loss is -sum_i mask(i) log p(x_i | x', x_<i),
+    divided by sum_i mask(i). Both sums include all processes and accumulated batches. In
     validation, mask(i) of an unchanged word is its expected value, `denoise_keep_rate`.
     """
 
@@ -70,8 +70,8 @@ class DenoisingCrossEntropy(Criterion):
     ) -> tuple[Tensor, float, dict[str, Any]]:
         """Return the loss, the sample size and the logging output.
 
-        The sample size is the number of positions in the mask. In validation, it is the
-        expected number.
+        The sample size is sum_i mask(i), the number of positions that count. In validation, it is
+        the expected number.
         """
         if "changed" not in sample:
             raise ConfigurationError(
@@ -140,7 +140,7 @@ class DenoisingCrossEntropy(Criterion):
 
 
 def _impossible_terms(lprobs: Tensor, vocabulary: int) -> Tensor:
-    """Return the sum of log p [n] over the words that the sentence at each position cannot copy.
+    """Return the sum of log p [n] over the words that each position's sentence cannot copy.
 
     These out-of-vocabulary words occur only in other sentences of the batch. Their log p is
     constant and has no gradient.

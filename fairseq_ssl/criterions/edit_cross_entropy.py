@@ -30,7 +30,7 @@ from fairseq_ssl.options import option
 from fairseq_ssl.text.spans import Spans
 
 BLOCKS = {"cpu": 2**20, "cuda": 2**24}
-"""Maximum number of scores in a block, by device type. On a CPU, 4 MB fit into the cache."""
+"""Maximum number of scores in a block, by device type. A CPU block of 4 MB fits into the cache."""
 COUNTS = ("ntokens", "nsentences", "gold", "predicted", "correct", "exact")
 
 
@@ -113,8 +113,8 @@ class EditCrossEntropy(Criterion):
     ) -> Tensor:
         """Return the edits that decoding with default options chooses in the first round.
 
-        In training, return the most probable edits, even edits that cannot change their token,
-        because this needs no transfer from a GPU.
+        In training, return the most probable edits, even edits that cannot be applied to their
+        token, because excluding these edits would need a transfer from a GPU.
         """
         if model.training:
             edits: Tensor = logits[0]
@@ -129,7 +129,7 @@ class EditCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss in bits, and precision, recall, F0.5 and exact matches in percent."""
+        """Log losses in bits, and precision, recall, F0.5 and correct sentences in percent."""
         total = totals(logging_outputs)
         size, tokens = total("sample_size"), total("ntokens")
         metrics.log_scalar("loss", total("loss") / size / math.log(2), size, round=3)
@@ -147,11 +147,11 @@ class EditCrossEntropy(Criterion):
 def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     """Return the cross-entropy at each position, in float32 or float64.
 
-    The result is the same as PyTorch's, but only the gradient takes as much memory as `scores`.
+    The result equals PyTorch's, but the gradient is the only new tensor as large as `scores`.
 
     Args:
         scores: [positions, labels], logits.
-        labels: [positions], gold labels.
+        labels: [positions], ids of the gold labels.
         smoothing: label smoothing, 0 to 1.
     """
     losses: Tensor = _CrossEntropy.apply(scores, labels, smoothing)  # type: ignore[no-untyped-call]
@@ -198,12 +198,12 @@ def _blocks(scores: Tensor) -> Iterator[slice]:
 
 
 def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Return the numbers of gold, predicted and correct edits, and of fully correct sentences.
+    """Return the numbers of gold, predicted and correct edits (except keep) and correct sentences.
 
     Args:
         predicted: [positions], ids of the predicted edits.
         labels: [positions], ids of the gold edits.
-        lengths: [batch], lengths of the sentences with <s> and </s>. </s> has no label.
+        lengths: [batch], sentence lengths including <s> and </s>. </s> has no label.
     """
     equal = predicted == labels
     sentence = torch.repeat_interleave(

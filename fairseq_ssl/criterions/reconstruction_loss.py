@@ -108,10 +108,10 @@ class ReconstructionLoss(Criterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the loss, the sample size and the logging output.
+        """Return the loss, the sample size (number of pairs) and the logging output.
 
-        `sample` is a batch from `BitextWithMono`. The task adds the key `candidates`, with the
-        candidates and the weight for each monolingual text.
+        `sample` is a batch from `BitextWithMono`. The task adds the key `candidates`, which
+        contains the candidates and the loss weight for each monolingual text.
         """
         candidates = sample.get("candidates", {})
         batches = self._pair_batches(sample)

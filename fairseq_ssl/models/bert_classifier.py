@@ -33,7 +33,7 @@ class BertClassifierConfig(PooledConfig):
         None, "folder of the pretrained encoder in Hugging Face format (required)"
     )
     classifier_bert_config: str = ""
-    """The encoder's config as JSON, from config.json in the folder."""
+    """The encoder's config as a JSON string, from config.json in the folder."""
 
 
 @register_model("bert_classifier", dataclass=BertClassifierConfig)
@@ -69,8 +69,8 @@ class BertClassifier(TextClassifier):
     def build_model(cls, cfg: BertClassifierConfig, task: Any) -> "BertClassifier":
         """Build the model for a classification task.
 
-        If `classifier_bert` is set, load its weights. Otherwise, build an encoder with random
-        weights from the config stored in a checkpoint.
+        If `classifier_bert` is set, load the encoder in this folder. Otherwise, build an encoder
+        with random weights from the config stored in a checkpoint.
         """
         require_classes(task, "bert_classifier")
         symbols, classes = task.source_dictionary.symbols, len(task.classes)
@@ -122,7 +122,7 @@ def read_config(folder: str) -> str:
 
 
 def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> list[int]:
-    """Return for each dictionary symbol its id in the encoder's vocabulary.
+    """Return each dictionary symbol's id in the encoder's vocabulary.
 
     Padding entries of the dictionary get the id of <unk>. Raise DataError if other symbols are not
     in the encoder's vocabulary.

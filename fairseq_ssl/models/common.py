@@ -19,7 +19,7 @@ register_model = checked(models.register_model, "build_model")
 
 
 class StoredConfig(FairseqDataclass):
-    """Model options, and other values that are stored in checkpoints.
+    """Base class of model configs, with options and other values that are stored in checkpoints.
 
     A field without a help text is not a command-line option. An architecture or the task sets it.
     """
@@ -88,7 +88,7 @@ def require_joint_dictionary(source: Any, target: Any, subject: str) -> None:
 
 
 def reject_attention(subject: str, args: Any) -> None:
-    """Reject fairseq's options that need attention weights over the source."""
+    """Raise ConfigurationError if a fairseq option is set that needs source attention weights."""
     options = {
         "print_alignment": getattr(args, "print_alignment", None),
         "replace_unk": getattr(args, "replace_unk", None) is not None,

@@ -146,7 +146,7 @@ class EditTagger(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
-        """Build the model for a task with an edit dictionary. Load `edit_init` if it is set."""
+        """Build the model for a task with an edit dictionary. If `edit_init` is set, load it."""
         if getattr(task, "edits", None) is None:
             raise ConfigurationError(
                 "--arch edit_tagger needs a task with an edit dictionary. Set --task edit_labeling."

@@ -46,7 +46,7 @@ class EncoderClassifierConfig(PooledConfig):
         None, "source dictionary of the checkpoint in --classifier-encoder"
     )
     classifier_encoder_options: str = ""
-    """The encoder's architecture and options as JSON, from its checkpoint."""
+    """The encoder's architecture and options as a JSON string, from its checkpoint."""
 
 
 @register_model("encoder_classifier", dataclass=EncoderClassifierConfig)
@@ -114,7 +114,7 @@ class EncoderClassifier(TextClassifier):
 
 
 def encoder_options(checkpoint: str) -> str:
-    """Return the architecture and the model options in a checkpoint as JSON."""
+    """Return the architecture and the model options in a checkpoint as a JSON string."""
     state = read_checkpoint(Path(checkpoint))
     options = model_options(state)
     arch = architecture(state)
@@ -181,7 +181,7 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
 
 
 def _fill_options(values: dict[str, Any]) -> Namespace:
-    """Add the architecture's defaults to `values`. Reject dropout outside the range 0 to 1."""
+    """Add the architecture's defaults to `values`. Reject dropout outside of 0 to 1."""
     arch = values["arch"]
     parser = ArgumentParser(argument_default=SUPPRESS)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
@@ -196,7 +196,7 @@ def _fill_options(values: dict[str, Any]) -> Namespace:
 
 
 def _parse_options(options: str) -> dict[str, Any]:
-    """Parse an architecture and its options from JSON."""
+    """Parse an architecture and its options from a JSON string. Reject unknown architectures."""
     values: dict[str, Any] = json.loads(options or "{}")
     if values.get("arch") not in ARCH_MODEL_REGISTRY:
         raise ConfigurationError(

@@ -115,9 +115,9 @@ class ExpertAndImitatorsConfig(StoredConfig):
         above=0,
     )
     mixture_expert_options: str = ""
-    """The expert's options as JSON, from its checkpoint."""
+    """The expert's options as a JSON string, from its checkpoint."""
     mixture_imitator_options: str = ""
-    """The imitators' options as JSON, from their checkpoints."""
+    """The imitators' options as a JSON string, from their checkpoints."""
 
 
 @register_model("expert_and_imitators", dataclass=ExpertAndImitatorsConfig)
@@ -188,7 +188,7 @@ class ExpertAndImitators(TextClassifier):
         return self.lambdas().sigmoid()
 
     def alphas(self, piece_tokens: Tensor) -> Tensor:
-        """Return the log-probabilities alpha [imitators, batch, classes] (equation 3.7)."""
+        """Return the imitators' log-probabilities [imitators, batch, classes] (equation 3.7)."""
         with torch.no_grad():
             return torch.cat([group.alphas(piece_tokens) for group in self._groups()])
 
@@ -219,10 +219,10 @@ class ExpertAndImitators(TextClassifier):
         """Return the logits z' of the mixture [batch, classes].
 
         Args:
-            src_tokens: [batch, time], words, padded on the right.
-            src_lengths: [batch].
+            src_tokens: [batch, time], word ids, padded on the right.
+            src_lengths: [batch], numbers of words including </s>.
             embedded: [batch, time, dim], embeddings to use instead of embedding `src_tokens`.
-            piece_tokens: [batch, time], subwords of the same texts, padded on the right. Not
+            piece_tokens: [batch, time], subword ids of the same texts, padded on the right. Not
                 needed with `alphas`.
             alphas: [imitators, batch, classes], the output of `precompute`.
         """
@@ -234,13 +234,13 @@ class ExpertAndImitators(TextClassifier):
         return logits + mixture.type_as(logits)
 
     def max_positions(self) -> Any:
-        """Return the maximum text length in words and in subwords, or None for no limit."""
+        """Return (maximum number of words, None for subwords), or None if there is no limit."""
         words = self.expert.max_positions()
         return None if words is None else (words, None)
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:
-    """Return the imitators' options as JSON. The paths in `checkpoints` are separated by ":"."""
+    """Return the imitators' options as a JSON string, for checkpoint paths separated by colons."""
     groups = []
     for path in map(Path, checkpoints.split(":")):
         state = read_checkpoint_of_task(path, task)

@@ -1,4 +1,4 @@
-"""Transformer with a pointer-generator output layer (PoDA, A.1)."""
+"""Transformer with a pointer-generator output layer (PoDA, appendix A.1)."""
 
 from __future__ import annotations
 

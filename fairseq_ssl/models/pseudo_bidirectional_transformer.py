@@ -283,8 +283,8 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
     def load_state_dict(self, state_dict: dict[str, Any], *more: Any, **options: Any) -> Any:
         """Load a checkpoint.
 
-        Raise ConfigurationError if the checkpoint's decoder shares the encoder's layers and this
-        decoder does not, or vice versa.
+        Raise ConfigurationError if the checkpoint is from a fairseq Transformer, or if only one of
+        the two decoders shares the encoder's layers.
         """
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, *more, **options)
@@ -314,7 +314,7 @@ def _encoder_out(
 
 
 def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
-    """Reject invalid options and dictionaries."""
+    """Reject invalid options, and source and target dictionaries that differ."""
     require_joint_dictionary(task.source_dictionary, task.target_dictionary, "this model")
     check_heads(cfg)
     if cfg.no_pseudo_future:
@@ -323,7 +323,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
-    """Raise ConfigurationError if only one of the decoders shares the encoder's layers."""
+    """Raise ConfigurationError if a checkpoint does not fit. See `load_state_dict`."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
             "A pseudo_bidirectional_transformer cannot be initialized from this checkpoint of a "

@@ -19,7 +19,7 @@ from fairseq_ssl.options import option
 logger = logging.getLogger(__name__)
 
 CUTOFFS = (2_000, 10_000)
-"""Adaptive softmax cutoffs of language models. Cutoffs above the vocabulary size are ignored."""
+"""Adaptive softmax cutoffs of language models, used if they are below the vocabulary size."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class RecurrentConfig(FairseqDataclass):
 
 
 def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
-    """Build an LSTM encoder for the words of a dictionary."""
+    """Build an LSTM encoder for a word dictionary. Also call `flush_denormals`."""
     flush_denormals()
     sizes = RecurrentSizes(
         vocabulary=len(dictionary),
@@ -80,7 +80,7 @@ class RecurrentDecoder(FairseqDecoder):
         )
 
     def forward(self, prev_output_tokens: Tensor, **_: Any) -> tuple[Tensor, None]:
-        """Return the LSTM state after each word [batch, time, hidden_dim], and None."""
+        """Return the LSTM state after each word [batch, time, hidden_dim], and no extra outputs."""
         states = self.encoder.states(self.encoder.embed(prev_output_tokens))
         # adaptive_loss sums the losses of all words in this dtype, which overflows in float16.
         return states.type_as(self.encoder.embedding.weight), None

@@ -100,9 +100,9 @@ OTHER_ATTENTION = (
 class ShapeTransformerModel(TransformerModel):
     """fairseq's Transformer with one of three position encodings.
 
-    Shifted positions are sinusoids, shifted in training by random numbers. With
-    `shape_shared_shift`, source and target have the same shift. Absolute positions are sinusoids,
-    bit for bit as in fairseq's Transformer. Relative positions use relative self-attention.
+    Shifted positions are sinusoids with random shifts in training. With `shape_shared_shift`,
+    source and target have the same shift. Absolute positions are the sinusoids of fairseq's
+    Transformer, bit for bit by default. Relative positions use relative self-attention.
     """
 
     @classmethod
@@ -181,7 +181,7 @@ def _reject(args: Any, names: Iterable[str], subject: str) -> None:
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:
-    """Return a function that sets the options of this model and the sizes of `stock_arch`."""
+    """Return a function that sets this model's options and the sizes in fairseq's `stock_arch`."""
 
     def fill(args: Any) -> None:
         fill_defaults(args, shape_positions=DEFAULTS["shape_positions"])

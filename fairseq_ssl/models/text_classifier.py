@@ -39,7 +39,7 @@ class TextClassifier(BaseFairseqModel):
 
     @abstractmethod
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return the logits z [batch, classes] of embedded texts."""
+        """Return the logits z [batch, classes] for embedded texts."""
 
     def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return `inputs` with added values that do not depend on the embeddings.
@@ -88,11 +88,11 @@ class PooledConfig(StoredConfig):
 class ClassificationHead(nn.Module):
     """A classification head with one hidden layer: z = W ReLU(W_h h + b_h) + b.
 
-    h is the mean of the encoder's states, or the first state.
+    h is the mean of the encoder's states or the first state, depending on `classifier_pool`.
     """
 
     def __init__(self, cfg: PooledConfig, dim: int, classes: int) -> None:
-        """Build the head for states of dimension `dim`."""
+        """Build the head for encoder states of dimension `dim` and a number of classes."""
         super().__init__()
         self.pool = str(cfg.classifier_pool)
         self.dropout = nn.Dropout(cfg.classifier_dropout)
@@ -127,7 +127,7 @@ INITIALIZATION_OPTIONS = (
 
 
 def expert_options(path: Path) -> str:
-    """Return the model options in a checkpoint as JSON, without `INITIALIZATION_OPTIONS`."""
+    """Return a checkpoint's model options, except `INITIALIZATION_OPTIONS`, as a JSON string."""
     options = model_options(read_checkpoint(path))
     kept = {key: value for key, value in options.items() if key not in INITIALIZATION_OPTIONS}
     return json.dumps(kept)
@@ -156,7 +156,7 @@ def load_expert(path: Path, task: Any) -> TextClassifier:
 
 
 def read_checkpoint_of_task(path: Path, task: Any) -> dict[str, Any]:
-    """Read a checkpoint. Raise an error if its vocabularies differ from the task's vocabularies."""
+    """Read a checkpoint. Raise ConfigurationError if its vocabularies are not the task's."""
     state = read_checkpoint(path)
     task.check_task_state(state.get("task_state") or {}, str(path))
     return state

@@ -62,12 +62,12 @@ class TwoWayModel(BaseFairseqModel):
         return self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Call `set_num_updates` once for each model. fairseq's version would call it twice."""
+        """Call each model's `set_num_updates`. fairseq's version would repeat it for submodules."""
         for model in self._all_models():
             model.set_num_updates(num_updates)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare both models for decoding. fairseq's version would not call their methods."""
+        """Call `prepare_for_inference_` for each model, which fairseq's version would not do."""
         for model in self._all_models():
             model.prepare_for_inference_(cfg)
         super().prepare_for_inference_(cfg)

@@ -64,7 +64,7 @@ def _first(batch: SubwordBatch) -> Tensor:
 
 
 def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the flat index and the word index of each subword, and the subwords per word."""
+    """Return each subword's flat index and word index, and each word's number of subwords."""
     counts = batch.counts[batch.counts > 0]
     word = torch.repeat_interleave(counts)
     within = torch.arange(len(word), device=word.device) - (counts.cumsum(0) - counts)[word]

@@ -20,7 +20,7 @@ from torch.nn import functional
 
 _lock = threading.Lock()
 _stocks: list[Callable[..., Any]] = []
-"""PyTorch's original function, listed once per active `float32_attention` context."""
+"""PyTorch's original attention function, listed once per active `float32_attention` context."""
 
 
 @contextlib.contextmanager
@@ -136,7 +136,7 @@ class Attention(nn.Module):
         Args:
             query: [batch, heads, time, dim / heads], from `project` or `project_queries`.
             keys_values: the keys and values to attend to.
-            mask: [batch or 1, 1, time or 1, keys], True where a query may attend, or None.
+            mask: [batch or 1, 1, time or 1, keys], True where a query may attend (default: all).
         """
         dropout = self.dropout if self.training else 0.0
         attended = functional.scaled_dot_product_attention(query, *keys_values, mask, dropout)
@@ -152,9 +152,9 @@ class Attention(nn.Module):
 def attend_from_units(
     query: Tensor, own: KeysValues, tokens: KeysValues, mask: Tensor | None, dropout: float
 ) -> Tensor:
-    """Return the attention output for units [batch, heads, units, dim / heads].
+    """Return the attention output for edit units (PIE) [batch, heads, units, dim / heads].
 
-    Each unit attends to all tokens and to itself, so it has time + 1 scores.
+    Each unit attends to all `time` tokens and to itself, so it has time + 1 scores.
 
     Args:
         query: [batch, heads, units, dim / heads], queries of the units.
@@ -193,7 +193,7 @@ class EncodedSource:
     """[rows], the sentence index of each target row, or None for one row per sentence."""
 
     def select_rows(self, order: Tensor) -> EncodedSource:
-        """Return the target rows with the indices `order`. The sentences are not copied."""
+        """Return the output for target rows with the indices `order`, without copying sentences."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
     def row_indices(self) -> Tensor:
@@ -238,7 +238,7 @@ class SourceContext:
         Args:
             attention: the layer's source attention.
             layer: index of the layer.
-            query: [rows, heads, time, dim / heads].
+            query: [rows, heads, time, dim / heads], from `project_queries`.
         """
         rows, _, time, _ = query.shape
         grouped = self._group_rows(query)

@@ -25,12 +25,12 @@ class SourceWords:
     first: Tensor
     """[batch, source time], the position at which the same word first occurs in the sentence."""
     unknown: Tensor
-    """[batch, max unknown words], the dictionary id of each local id, or -1 for padding."""
+    """[batch, max unknown words], the dictionary ids in order of local ids, padded with -1."""
     vocabulary: int
 
     @classmethod
     def from_ids(cls, ids: Tensor, vocabulary: int) -> SourceWords:
-        """Convert dictionary ids [batch, source time] to local ids. Local ids stay the same."""
+        """Build from dictionary ids [batch, source time]. Ids that are already local are kept."""
         first = first_positions(ids)
         beyond = ids >= vocabulary
         starts = beyond & (first == torch.arange(ids.size(1), device=ids.device))
@@ -44,7 +44,7 @@ class SourceWords:
 
     @property
     def width(self) -> int:
-        """Number of columns in a distribution, including columns for unknown words."""
+        """Number of columns in a distribution: vocabulary, then out-of-vocabulary words."""
         return self.vocabulary + self.unknown.size(1)
 
     def to_local(self, ids: Tensor, unk: int) -> Tensor:
@@ -60,7 +60,7 @@ class SourceWords:
         return torch.where(beyond, rank.masked_fill(~same.any(2), unk), ids)
 
     def from_local(self, tokens: Tensor, sentence: int) -> Tensor:
-        """Convert `tokens` [time], a hypothesis for `sentence`, from local to dictionary ids."""
+        """Convert `tokens` [time] to dictionary ids. `sentence` is the index of their sentence."""
         beyond = tokens >= self.vocabulary
         rank = (tokens - self.vocabulary).clamp(min=0)
         if not bool(beyond.any()):
@@ -89,7 +89,7 @@ def first_positions(ids: Tensor) -> Tensor:
 
 
 class CopyAttention(nn.Module):
-    """Layer that computes the copy attention alpha and the logit of p_gen (PoDA, equation 3).
+    """Layer for copy attention alpha and the generation probability p_gen (PoDA, equation 3).
 
     There is no dropout, because alpha must be a distribution over the source even in training.
     """
@@ -158,19 +158,19 @@ IMPOSSIBLE = -1e4
 
 @dataclass(frozen=True)
 class Copying:
-    """The copy distribution at each decoder position."""
+    """Copy attention and generation probability at each decoder position."""
 
     words: SourceWords
     attention: Tensor
     """[batch, time, source time], log alpha."""
     gate: Tensor
-    """[batch, time], the logit of p_gen."""
+    """[batch, time], the logit of the generation probability p_gen."""
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
         """Return log p(w) [batch, time, width] (equation 3), in float32 or float64.
 
         Args:
-            logits: [batch, time, vocabulary], the logits of p_v.
+            logits: [batch, time, vocabulary], the logits of the vocabulary distribution p_v.
         """
         batch, time, vocabulary = logits.shape
         positions = torch.arange(batch * time, device=logits.device)
@@ -205,7 +205,7 @@ class _Parts(NamedTuple):
     alpha: Tensor
     """log of the sum of alpha over all positions of the word."""
     copied: Tensor
-    """log of (1 - p_gen) times the sum of alpha over all positions of the word."""
+    """log((1 - p_gen) a), where a is the sum of alpha over all positions of the word."""
     mixed: Tensor
     """log p(w)."""
 
@@ -236,7 +236,7 @@ class _Mixture(torch.autograd.Function):
             gate: [rows], the logit of p_gen.
             words: [rows, source time], local ids below `width`.
             first: [rows, source time], the first position of the same word.
-            width: number of columns, including columns for unknown words.
+            width: number of output columns, see `SourceWords.width`.
         """
         dtype = torch.promote_types(logits.dtype, torch.float32)
         vocabulary = logits.size(1)

@@ -49,7 +49,7 @@ class RowBatchNorm(ExactBuffers):
 
 @contextmanager
 def freeze_statistics(model: nn.Module) -> Iterator[None]:
-    """Context manager in which `model` does not update the statistics of its batch norms."""
+    """Context manager in which the batch norms in `model` do not update running statistics."""
     norms = [module for module in model.modules() if isinstance(module, RowBatchNorm)]
     for norm in norms:
         norm.updates_statistics = False
@@ -97,7 +97,7 @@ class DilatedConvolution(nn.Module):
         Args:
             state: [rows, dim], the input at this position.
             past: [rows, reach, dim], a ring buffer of earlier inputs, initially 0, which is updated
-                in place. Step t is at index t modulo the reach.
+                in place. The input of step t is at index t modulo the reach.
             step: index of the position.
         """
         slots = [(step + tap * self.dilation) % self.reach for tap in range(self.kernel - 1)]
@@ -110,7 +110,7 @@ class DilatedConvolution(nn.Module):
 
 UNKNOWN_SLOPE = -1.0
 SLOPE_UNITS = 100
-"""Scale of stored slopes, which are integers so that products with lengths are exact."""
+"""Factor that converts slopes to integers for storage, so that products with lengths are exact."""
 
 
 class Unfolding(ExactBuffers):
@@ -135,7 +135,7 @@ class Unfolding(ExactBuffers):
         self.register_buffer("line", torch.tensor([units, offset]))
 
     def forward(self, lengths: Tensor) -> Tensor:
-        """Return the number of columns [batch] for source `lengths` [batch] that include </s>."""
+        """Return the number of columns [batch] for source `lengths` [batch], which include </s>."""
         slope, offset = self.line.round().long()
         columns = (
             torch.div(slope * lengths + SLOPE_UNITS - 1, SLOPE_UNITS, rounding_mode="floor")
@@ -160,7 +160,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "selu": functional.selu,
 }
 GAINS = {"relu": 6.0, "selu": 3.0}
-"""Gains of initial weights, which are uniform within +- sqrt(gain / fan-in)."""
+"""Gains by activation. Initial weights are uniform within +- sqrt(gain / fan-in)."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class StackSizes:
 
     @property
     def width(self) -> int:
-        """Number of channels of the dilated convolutions."""
+        """Number of channels in the dilated convolutions."""
         return self.dim // 2 if self.is_compressed else self.dim
 
 
@@ -204,7 +204,7 @@ class ResidualBlock(nn.Module):
     """A residual block x + f(x), where f is a norm, an activation and a dilated convolution.
 
     In a compressed block, a linear layer halves the channels before the convolution and another
-    linear layer restores them after it, each with a norm and an activation.
+    linear layer restores them after it, each preceded by a norm and an activation.
     """
 
     def __init__(self, sizes: StackSizes, dilation: int) -> None:

@@ -66,7 +66,7 @@ class Words(NamedTuple):
 
 
 class EditStates(NamedTuple):
-    """The encoder output. Each tensor has the shape [batch, time, dim]."""
+    """The encoder output: tokens [batch, time, dim], and edit units [batch, words, dim]."""
 
     tokens: Tensor
     """h in PIE, the states of the tokens."""
@@ -97,10 +97,10 @@ def edit_probabilities(edits: Tensor, errors: Tensor | None) -> tuple[Tensor, Te
 
 
 def top_edits(edits: Tensor, errors: Tensor) -> TopEdits:
-    """Return the most probable edits except keep at each position. `edits` is overwritten.
+    """Return the most probable edits at each position, except keep. `edits` is overwritten.
 
     Args:
-        edits: [positions, labels], probabilities.
+        edits: [positions, labels], edit probabilities.
         errors: [positions], error probabilities.
     """
     kept = edits[:, KEEP_ID].clone()
@@ -114,7 +114,7 @@ def top_edits(edits: Tensor, errors: Tensor) -> TopEdits:
 
 
 class EditLayer(nn.Module):
-    """A BERT layer for tokens and edit units (r and a). No other position attends to a unit."""
+    """A BERT layer for tokens and edit units (r and a). A unit is visible only to itself."""
 
     def __init__(self, sizes: EncoderSizes) -> None:
         super().__init__()
@@ -129,10 +129,10 @@ class EditLayer(nn.Module):
         self.dropout = nn.Dropout(sizes.dropout)
 
     def forward(self, states: Tensor, rows: Rows, mask: Tensor | None) -> tuple[Tensor, KeysValues]:
-        """Return the layer's output for tokens, and their keys and values.
+        """Return the layer's output [tokens, dim] for tokens, and their keys and values.
 
         Args:
-            states: [tokens, dim].
+            states: [tokens, dim], the output of the layer below.
             rows: positions of the tokens in the batch.
             mask: [batch, 1, 1, time], True at tokens that are not padding, or None for no padding.
         """
@@ -146,10 +146,10 @@ class EditLayer(nn.Module):
         """Return the layer's output for units [units, dim].
 
         Args:
-            states: [units, dim].
+            states: [units, dim], the output of the layer below.
             rows: positions of the units in the batch.
             tokens: keys and values of the tokens in this layer.
-            mask: [batch, 1, time, tokens + 1], as in `attend_from_units`.
+            mask: [batch, 1, units, time + 1], as in `attend_from_units`.
         """
         query, own = self._project(states, rows)
         attended = attend_from_units(query, own, tokens, mask, self._dropout)
@@ -238,7 +238,7 @@ class EditEncoder(nn.Module):
         return EditStates(encoded.states, *(rows.pad(unit) for unit in units))
 
     def encode_tokens(self, tokens: Tensor) -> EncodedTokens:
-        """Return the states of tokens [batch, time], padded on either side."""
+        """Return the states of token ids [batch, time], padded on either side."""
         is_padding = tokens.eq(self.padding)
         positions = (~is_padding).cumsum(1).sub(1).clamp(min=0)
         rows = Rows.of_mask(~is_padding)
@@ -257,14 +257,14 @@ class EditEncoder(nn.Module):
     def encode_units(
         self, encoded: EncodedTokens, words: Words, rows: Rows | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return the states of the edit units r and a for words, each [words, dim].
+        """Return the states of the words' edit units r and a, each [words, dim].
 
-        r has the position embedding of the word's first token. The position embedding of a is the
-        mean over the positions of the word's last token and of the next token.
+        r has the position embedding of the word's first token. a has the mean of the position
+        embeddings of the word's last token and the next token.
 
         Args:
-            encoded: the tokens.
-            words: the words that have units.
+            encoded: the output of `encode_tokens`.
+            words: the words whose units are computed.
             rows: positions of the units in the batch, r before a for each word (default: computed
                 from the words).
         """
@@ -305,7 +305,7 @@ def _unit_mask(words: Words, is_padding: Tensor, rows: Rows) -> Tensor:
 class EditScores(nn.Module):
     """Output layer for keep, delete, M appends, M replacements and K transforms (equation 3).
 
-    H is the transform in BERT's masked language model head, phi the embedding, and x_i the token:
+    theta is a weight vector, H the transform in BERT's head, phi the embedding, and x_i the token:
 
         keep            theta . h + phi(x_i) . H(h)
         append of w     theta . h + phi(x_i) . H(h) + phi(w) . H(a)
@@ -313,8 +313,8 @@ class EditScores(nn.Module):
         delete          theta . h
         transform       theta . h + phi(x_i) . H(h)
 
-    phi of a q-gram is the sum over its tokens. H, which reuses the pre-trained head, is in the
-    authors' code but not in the paper.
+    phi of a q-gram is the sum over its tokens. H, which reuses the pre-trained masked language
+    model head, is in the authors' code but not in the paper.
 
     With `gap_inserts` (table 6, row 4), a label consists of two decisions: the edit of a token, and
     the insertion or no insertion after it. The label's score is the sum of their log-probabilities.
@@ -340,11 +340,11 @@ class EditScores(nn.Module):
 
         Args:
             dim: dimension of the states.
-            labels: number of labels.
+            labels: number of labels in the edit dictionary, including keep and delete.
             grams: token ids of each q-gram that can be appended. In a factorized model, the same
                 q-grams can replace a token.
             padding: id that pads shorter q-grams. The embedding of this id is not added.
-            dropout: dropout probability of the states in theta . h.
+            dropout: dropout probability of h in theta . h.
             epsilon: epsilon of the layer norm.
             factorized: whether to add the terms after theta . h.
             gap_inserts: whether to predict insertions separately from edits of tokens.
@@ -373,14 +373,14 @@ class EditScores(nn.Module):
         replacing: Tensor | None,
         following: Tensor | None,
     ) -> Tensor:
-        """Return the logits [n, labels].
+        """Return the logits [n, labels] of all labels for n tokens.
 
         Args:
             embeddings: [vocabulary, dim], the token embeddings.
             own: [n, dim], embeddings of the tokens to edit. Required if factorized.
-            states: [n, dim], h.
-            replacing: [n, dim], r. Required if factorized.
-            following: [n, dim], a. Required if factorized.
+            states: [n, dim], the token states h.
+            replacing: [n, dim], the replacement states r. Required if factorized.
+            following: [n, dim], the insertion states a. Required if factorized.
         """
         if not self.factorized:
             scores: Tensor = self.edits(self.dropout(states))

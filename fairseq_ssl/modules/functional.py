@@ -106,7 +106,7 @@ def weight_version(weight: Tensor) -> tuple[int, int]:
 
 
 def init_bert_weights(module: nn.Module) -> None:
-    """Initialize the weights of a module as in BERT."""
+    """Initialize a linear layer or an embedding as in BERT. Do not change other modules."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=INIT_STD)
     if isinstance(module, nn.Linear) and module.bias is not None:
@@ -119,14 +119,14 @@ _FACTORS = (0xBF58476D1CE4E5B9 - (1 << 64), 0x94D049BB133111EB - (1 << 64))
 
 
 def mix_bits(bits: Tensor) -> Tensor:
-    """Hash 64-bit integers with the finalizer of SplitMix64."""
+    """Hash 64-bit integers with SplitMix64's finalizer."""
     for shift, factor in zip((30, 27), _FACTORS, strict=True):
         bits = (bits ^ logical_right_shift(bits, shift)) * factor
     return bits ^ logical_right_shift(bits, 31)
 
 
 def logical_right_shift(bits: Tensor, count: int) -> Tensor:
-    """Shift 64-bit integers right and fill with zeros. PyTorch's `>>` repeats the sign bit."""
+    """Shift 64-bit integers right by `count` bits. Unlike `>>`, fill with 0, not the sign bit."""
     return (bits >> count) & ((1 << (64 - count)) - 1)
 
 

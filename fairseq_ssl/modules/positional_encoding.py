@@ -1,9 +1,9 @@
 """Relative attention (Shaw et al., 2018) and shifted sinusoidal positions (SHAPE).
 
-Relative attention adds a vector to each key and value. The vector depends on the distance, -L to L,
-and is stored in a table [2L + 1, dim]. `expand_distances` converts scores by distance to scores by
-key, and `sum_by_distance` is its adjoint. A few rows are processed at a time, so that memory is
-linear in the length.
+Relative attention adds a vector to each key and value. The vector depends on the distance between
+query and key, clipped to -L to L, and is stored in a table [2L + 1, dim]. `expand_distances`
+converts scores by distance to scores by key, and `sum_by_distance` is its adjoint. A few rows are
+processed at a time, so that memory is linear in the length, except for the dropout mask.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
-"""Number of scores computed at a time, by device type. On a CPU, they fit into the cache."""
+"""Maximum number of scores in a block, by device type. A CPU block fits into the cache."""
 CACHED_MASKS = 4
-"""Number of lengths whose masks are cached. All layers of an encoder use the same length."""
+"""Number of masks that each function caches. All layers of an encoder use the same masks."""
 
 
 def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
@@ -39,9 +39,9 @@ def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
 
 
 def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
-    """Sum scores by key [rows, queries, keys] to scores by distance [rows, queries, 2L + 1].
+    """Convert scores by key [rows, queries, keys] to scores by distance [rows, queries, 2L + 1].
 
-    This is the adjoint of `expand_distances`. `limit` is L.
+    Scores with the same clipped distance are summed. `limit` is L.
     """
     _, queries, keys = by_key.shape
     wide = torch.nn.functional.pad(by_key, (limit, limit))
@@ -54,7 +54,7 @@ def sum_by_distance(by_key: Tensor, limit: int) -> Tensor:
 
 @lru_cache(maxsize=CACHED_MASKS)
 def _is_right(limit: int, queries: int, keys: int, device: Any) -> Tensor:
-    """Return a mask [queries, L + keys + L], True for keys after the query, False in margins."""
+    """Return a mask [queries, L + keys + L], True at keys after the query, False in the margins."""
     with torch.inference_mode(False):
         right = _is_apart(1, queries, keys, device)
         return torch.nn.functional.pad(right, (limit, limit))
@@ -90,7 +90,7 @@ def _band(wide: Tensor, first: int, distances: int) -> Tensor:
 
 
 class AttentionMasks(NamedTuple):
-    """Masks of relative attention."""
+    """Masks and dropout probability for relative attention."""
 
     future: Tensor | None
     """[queries, keys], additive mask with minus infinity for future keys, or None for no mask."""
@@ -189,7 +189,7 @@ def _joined(blocks: Sequence[Tensor]) -> Tensor:
 
 
 def _blocks(q: Tensor, k: Tensor) -> list[slice]:
-    """Split the rows into slices with about `MAX_SCORES` scores each."""
+    """Split the rows into slices with at most `MAX_SCORES` scores, or with a single row."""
     size = MAX_SCORES.get(q.device.type, MAX_SCORES["cuda"])
     step = max(1, size // max(1, q.size(1) * k.size(1)))
     return [slice(start, start + step) for start in range(0, max(1, q.size(0)), step)]
@@ -215,7 +215,7 @@ def _drop(p: Tensor, masks: AttentionMasks, rows: slice) -> Tensor:
 
 
 def _softmax_gradient(dp: Tensor, p: Tensor) -> Tensor:
-    """Return the gradient with respect to the scores, p (dp - sum_j p dp). Overwrite `dp`."""
+    """Return the gradient with respect to the scores, p (dp - sum_j p dp). `dp` is overwritten."""
     weighted = dp.mul_(p)
     return weighted.sub_(p * weighted.sum(-1, keepdim=True))
 
@@ -243,7 +243,7 @@ class RelativeSelfAttention(MultiheadAttention):
     def from_stock(
         cls, stock: MultiheadAttention, limit: int, one_table: bool
     ) -> RelativeSelfAttention:
-        """Build relative attention with the projections and dropout of `stock`."""
+        """Build relative attention with the projections and dropout of fairseq's module `stock`."""
         dropout = stock.dropout_module.p
         relative = cls(stock.embed_dim, stock.num_heads, dropout, limit, one_table)
         relative.dropout_module = stock.dropout_module
@@ -261,9 +261,9 @@ class RelativeSelfAttention(MultiheadAttention):
         attn_mask: Tensor | None = None,
         **_: Any,
     ) -> tuple[Tensor, None]:
-        """Return the self-attention output [time, batch, dim], and None in place of weights.
+        """Return the self-attention output [time, batch, dim], and None for attention weights.
 
-        `key`, `value` and the other arguments of fairseq's attention are ignored.
+        `key`, `value` and any further keyword arguments are ignored.
         """
         time, batch, dim = query.shape
         q = self._split_heads(self.q_proj(query) * self.scaling)
@@ -313,27 +313,27 @@ def _table(limit: int, dim: int) -> nn.Parameter:
 
 
 class LastShift:
-    """The shift of an encoder's last batch, which the decoder can share."""
+    """The shifts of an encoder's last batch, which the decoder can reuse."""
 
     value: Tensor | None = None
-    """[batch, 1], or None if the batch was not shifted."""
+    """[batch, 1], the shifts in tokens, or None if the batch was not shifted."""
 
 
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     """Sinusoidal positions with a random shift for each sequence (Kiyono, 2022, equation 6.2).
 
-    Position i has the embedding PE(i + k, m), with k ~ U{0, ..., K}.
+    Position i has the embedding PE(i + k, m) in dimension m, with k ~ U{0, ..., K}.
 
     The shift k is drawn at each training step from torch's generator, which fairseq seeds with the
     update number, so resumed runs draw the same shifts. In evaluation, k is `eval_offset`. If
     k is always 0, the output equals the base class's output bit for bit.
 
-    K is `max_shift`, to which it grows linearly from 0 in the first `warmup_updates` updates.
-    K depends only on the number of updates, so it is the same in resumed runs and all processes.
+    K grows linearly from 0 to `max_shift` in the first `warmup_updates` updates. K depends only on
+    the number of updates, so it is the same in resumed runs and all processes.
     """
 
     weights: Tensor
-    """[rows, dim], the sinusoids. Row `padding_idx` + i is position i."""
+    """[rows, dim], the sinusoids. Row `padding_idx` + i is position i, starting at 1."""
 
     def __init__(
         self,
@@ -364,12 +364,12 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         eval_offset: int = 0,
         warmup_updates: int = 0,
     ) -> ShiftedSinusoidalPositions:
-        """Build shifted positions with the dimension and the table size of `stock`."""
+        """Build shifted positions with the dimension and table size of fairseq's module `stock`."""
         sizes = stock.embedding_dim, stock.padding_idx, max_shift, stock.weights.size(0)
         return cls(*sizes, eval_offset, warmup_updates)
 
     def follow(self, encoder: ShiftedSinusoidalPositions) -> None:
-        """In training, reuse the shifts of the encoder's last batch instead of drawing shifts.
+        """In training, reuse the shifts of the encoder's last batch instead of drawing new shifts.
 
         Call the encoder directly before the decoder, with the same batch.
         """

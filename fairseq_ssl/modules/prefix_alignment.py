@@ -1,4 +1,4 @@
-"""A pseudo future that begins after the source prefix that is aligned to the target prefix.
+"""A pseudo future that begins after the source prefix aligned to the target prefix.
 
 In PBD, target position t attends to the source positions after t. After an inserted or deleted
 token, source position t no longer corresponds to target position t. `PrefixAlignment` finds the
@@ -16,7 +16,7 @@ from torch.nn import functional
 from fairseq_ssl.modules.attention import Attention, EncodedSource, KeysValues
 
 TIES = 1 << 20
-"""Factor of distances, which is larger than the tie-breaking terms (at most 4 * length + 3)."""
+"""Weight of edit distances, which is larger than tie-breaking terms (at most 4 * length + 1)."""
 
 
 class PrefixAlignment:
@@ -44,7 +44,7 @@ class PrefixAlignment:
         self.written = -1
 
     def extend(self, tokens: Tensor) -> Tensor:
-        """Append `tokens` [rows, 1] to the prefixes. Return the consumed lengths [rows, 1].
+        """Append `tokens` [rows, 1] to the prefixes. Return the consumed source lengths [rows, 1].
 
         The first call is for the start symbol, which is not part of the prefix.
         """
@@ -54,7 +54,7 @@ class PrefixAlignment:
         return self._consumed(self.row, self.lengths, self.written)[:, None]
 
     def extend_all(self, tokens: Tensor, real: Tensor) -> Tensor:
-        """Return the consumed lengths [rows, time] at all positions of the decoder input.
+        """Return the consumed source lengths [rows, time] for all positions of the decoder input.
 
         Args:
             tokens: [rows, time], start symbol and prefix, padded on either side.
@@ -75,13 +75,13 @@ class PrefixAlignment:
         self.row = functional.pad(longer, (1, 0)).cummax(1).values
 
     def _consumed(self, scores: Tensor, lengths: Tensor, written: Tensor | int) -> Tensor:
-        """Return the source length with the lowest cost, given `scores` [..., source time + 1]."""
+        """Return the source prefix length with the lowest cost, given `scores` [..., time + 1]."""
         tie = (4 * (lengths - written) + 1).abs()
         cost = torch.add(tie, lengths - scores, alpha=TIES)
         return lengths.expand_as(scores).gather(-1, cost.argmin(-1, keepdim=True))[..., 0]
 
     def reorder(self, order: Tensor, has_same_source: bool) -> None:
-        """Select the rows `order`. If `has_same_source`, each row keeps its source."""
+        """Select the rows with the indices `order`. With `has_same_source`, keep the sources."""
         self.row = self.row[order]
         if not has_same_source:
             self.source, self.real = self.source[order], self.real[order]
@@ -89,11 +89,11 @@ class PrefixAlignment:
 
 
 class AlignedIncrementalTarget:
-    """`TargetContext` for generation token by token, with an aligned pseudo future.
+    """`TargetContext` for targets generated token by token, with an aligned pseudo future.
 
-    A layer's cache contains the source of each sentence, followed by the tokens of all its
-    hypotheses at each step. A mask selects the tokens of each hypothesis, so beam search reorders
-    only the mask.
+    For each sentence, a layer's cache contains the keys and values of the source, then of all
+    hypotheses' tokens at each step. A mask selects the tokens of each hypothesis, so beam search
+    reorders only the mask.
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues]) -> None:

@@ -17,7 +17,7 @@ class DirectionBatch(NamedTuple):
     source: Tensor
     """[sources, time], ids of the sources."""
     lengths: Tensor
-    """[sources], lengths of the sources."""
+    """[sources], lengths of the sources in tokens."""
     previous: Tensor
     """[rows, time], the targets shifted right, which are the decoder input."""
     target: Tensor
@@ -25,7 +25,7 @@ class DirectionBatch(NamedTuple):
     rows: Tensor | None = None
     """[rows], the source index of each target row, or None for one target per source."""
     is_genuine: bool = True
-    """True for human-written text. Other batches do not update batch norm statistics."""
+    """True if both sides are human-written. Other batches do not update batch norm statistics."""
 
 
 def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:

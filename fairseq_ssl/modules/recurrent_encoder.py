@@ -36,7 +36,7 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
 
     Without normalization, the model could scale up its embeddings until an adversarial perturbation
     of fixed norm has no effect. The output is normalized, but `weight` is not. The statistics are
-    computed in float32, because the frequency of a rare word is 0 in half precision.
+    computed in float32, because half precision would round the frequency of a rare word to 0.
     """
 
     shares: Tensor
@@ -128,7 +128,7 @@ class RecurrentEncoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize the weights. Biases are 0, but 1 for the forget gate."""
+        """Initialize the weights. Biases are 0, except 1 for the forget gate."""
         nn.init.normal_(self.embedding.weight, std=self.sizes.embed_std)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()

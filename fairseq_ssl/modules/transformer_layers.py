@@ -68,7 +68,7 @@ class TransformerBlock(nn.Module):
         self.final_layer_norm = sizes.norm()
 
     def forward(self, states: Tensor, mask: Tensor | None) -> tuple[Tensor, KeysValues]:
-        """Encode source states.
+        """Apply the encoder layer to source states.
 
         Args:
             states: [batch, time, dim], the output of the layer below.
@@ -90,7 +90,7 @@ class TransformerBlock(nn.Module):
 
 
 TARGET, FUTURE = 0, 1
-"""Row indices of the segment embeddings."""
+"""Row indices of segment embeddings, for the target prefix and the pseudo future."""
 
 
 class DecoderLayer(nn.Module):

@@ -30,7 +30,7 @@ class WindowLogits(NamedTuple):
 
 
 class Imitators(nn.Module):
-    """Imitators with one convolutional layer each: p_ij(y | X_{j-c_i : j+c_i}) (equation 3.8)."""
+    """Imitators i, each with one convolution over subwords j - c_i to j + c_i (equation 3.8)."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Imitators(nn.Module):
         Args:
             vocabulary: subword vocabulary size.
             classes: number of classes (|Y|).
-            windows: c_i of each imitator, which reads 2 c_i + 1 subwords.
+            windows: window size c_i of each imitator, which reads 2 c_i + 1 subwords.
             padding: padding id.
             dim: embedding dimension.
             channels: number of convolution channels (N).
@@ -81,7 +81,7 @@ class Imitators(nn.Module):
         return WindowLogits(logits, is_real.nonzero()[:, 0], is_real.sum(1))
 
     def alphas(self, tokens: Tensor) -> Tensor:
-        """Return the log-probabilities alpha_i [imitators, batch, classes] (equation 3.7)."""
+        """Return each imitator's log-probabilities [imitators, batch, classes] (equation 3.7)."""
         windows = self(tokens)
         return torch.stack([average_windows(logits, windows) for logits in windows.logits])
 
@@ -97,7 +97,7 @@ def _convolve_by_types(
     """Return the convolution [windows, channels] at positions that are not padding.
 
     In o_j = b + sum_k W_k e(x_{j+k}), the products W_k e are computed once for each distinct
-    subword and then looked up. Positions outside of a text use an extra row of zeros.
+    subword and then looked up. Positions outside of the batch use an extra row of zeros.
 
     Args:
         embedding: the subword embeddings.
@@ -166,7 +166,7 @@ MULTIPLIER, STEP = 0x5851F42D4C957F2D, 0x1E3779B97F4A7C15
 
 
 def _hash_texts(tokens: Tensor) -> Tensor:
-    """Return a hash of each text [batch] that does not depend on padding (-1)."""
+    """Return a hash of each text [batch]. Padding, which is -1, does not affect it."""
     positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
     hashes = mix_bits(tokens * MULTIPLIER + positions * STEP)
     return mix_bits(hashes.masked_fill(tokens.eq(-1), 0).sum(1))

@@ -17,8 +17,8 @@ from torch.optim.adamw import adamw
 class BertAdam(FairseqAdam):
     """fairseq's Adam with weight decay for matrices, but not for vectors (biases, LayerNorm).
 
-    Weights are not updated before their first nonzero gradient. A frozen encoder therefore stays
-    frozen, although --fp16, --bf16 and --ddp-backend legacy_ddp set its gradients to zero.
+    Weights are not updated before their first nonzero gradient. Frozen weights therefore do not
+    decay, even if --fp16, --bf16 or --ddp-backend legacy_ddp set their missing gradients to zero.
     """
 
     def __init__(self, cfg: FairseqAdamConfig, params: Iterable[Tensor]) -> None:
@@ -41,7 +41,7 @@ class BertAdam(FairseqAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return False: with flat parameters, --fp16 would merge all weights into one vector."""
+        """Return False, because weights merged into one flat vector would get no weight decay."""
         return False
 
 
@@ -59,14 +59,14 @@ MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class SparseRows(NamedTuple):
-    """The rows of an embedding table with a gradient."""
+    """The rows of an embedding table that have a gradient."""
 
     table: nn.Parameter
-    """The complete table."""
+    """The complete embedding table."""
     indices: Tensor
-    """[rows], indices of these rows."""
+    """[rows], the indices of the rows in the table."""
     weights: nn.Parameter
-    """[rows, dim], a copy of these rows, with their gradient."""
+    """[rows, dim], a copy of the rows, with their gradient as a dense tensor."""
 
 
 class RowAdam(Adam):
@@ -77,7 +77,7 @@ class RowAdam(Adam):
     """
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all weights. Return the output of `closure`, or None without a closure."""
+        """Perform one optimization step. Return the output of `closure`, or None without it."""
         extracted = [self._extract_rows(group, index) for group, index in self._find_sparse()]
         try:
             return super().step(closure)
@@ -136,7 +136,7 @@ class LazyAdam(FairseqAdam):
         self._optimizer = RowAdam(params, **self.optimizer_config)
 
     def multiply_grads(self, c: Any) -> None:
-        """Multiply all gradients by a number."""
+        """Multiply all gradients, dense and sparse, by the factor `c`."""
         for gradient in self._gradients():
             gradient.mul_(c)
 
@@ -149,7 +149,7 @@ class LazyAdam(FairseqAdam):
         return norm
 
     def _gradients(self) -> list[Tensor]:
-        """Return the values of all gradients, dense and sparse, which can be changed in place."""
+        """Return the values of all dense and sparse gradients, to change them in place."""
         gradients = []
         for weight in self.params:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -185,10 +185,10 @@ def _is_plain(gradient: Tensor) -> bool:
 
 @torch.no_grad()
 def fused_step(optimizer: torch.optim.Optimizer) -> None:
-    """Update the weights with PyTorch's fused kernel. The result equals that of fairseq's Adam.
+    """Update the weights as in fairseq's Adam, but with PyTorch's fused kernel.
 
     fairseq adds epsilon to the root of the second moment before bias correction, but PyTorch adds
-    it after bias correction. To compensate, epsilon is divided by the correction factor.
+    it after bias correction. To compensate, epsilon is divided by the same factor as the root.
     """
     for group in optimizer.param_groups:
         beta1, beta2 = group["betas"]
@@ -215,7 +215,7 @@ def fused_step(optimizer: torch.optim.Optimizer) -> None:
 def _group_by_step(
     optimizer: torch.optim.Optimizer, weights: list[Tensor]
 ) -> dict[int, list[Tensor]]:
-    """Increment the step of each weight with a gradient. Return these weights, grouped by step."""
+    """Increment the step count of each weight with a gradient. Return these weights by step."""
     by_step = defaultdict(list)
     for weight in weights:
         if weight.grad is None:
