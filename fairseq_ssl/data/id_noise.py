@@ -300,8 +300,8 @@ class OnlineDenoisingDataset(LanguagePairDataset):
     ) -> dict[str, Any]:
         """Add noise and return a batch in the format of LanguagePairDataset.
 
-        LanguagePairDataset's collater is not called. It processes sentences one by one and would
-        take two thirds of the time spent on a batch.
+        LanguagePairDataset's collater is not called, because it processes sentences one by one,
+        which is slow.
 
         Returns:
             a batch, longest sources first. The additional key `changed` [batch, target time] is

@@ -194,7 +194,7 @@ class TunedWeights:
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """Return a JSON-serializable dictionary in the file format of `read_weights`."""
+        """Return a JSON-serializable dictionary in the format that `read_weights` reads."""
         return {
             "method": "rerank-tune",
             "version": __version__,
@@ -224,7 +224,7 @@ def tune(
         references: one text per annotator, one sentence per line
         config: metric, text processing, features and cross-validation
         search: search method (default: line search with 20 restarts)
-        progress: creates the progress report, which receives the number of points or starts
+        progress: creates the progress report of the evaluated points or starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -308,7 +308,7 @@ def analyze(
         weights: weights by score name, 0 or more, such as those of `tune`
         config: metric, text processing and features
         search: search method for the ablations (default: line search with 20 restarts)
-        progress: creates the progress report, which receives the number of points or starts
+        progress: creates the progress report of the evaluated points or starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])

@@ -134,7 +134,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         return IdNoise.of(self.settings, self.boundaries, lexicon, self.mask, max_length)
 
     def _load_text(self, split: str, epoch: int, combine: bool, **options: Any) -> tuple[Any, Any]:
-        """Return the sentences in a split as ids, and their lengths."""
+        """Return the text of a split (its target side, if any) as ids, and its line lengths."""
         try:
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
