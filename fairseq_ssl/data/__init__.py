@@ -1,4 +1,4 @@
-"""Binarized data folders, and datasets for fairseq's tasks.
+"""Binarized data folders, and datasets for the package's fairseq tasks.
 
 - Folders written by fairseq-preprocess: `binarized`.
 - Denoising: `id_noise`.

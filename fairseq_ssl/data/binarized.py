@@ -193,7 +193,7 @@ class BinarizedSplit(Split[IdArray]):
     files: tuple[IdFile, IdFile]
 
     def pairs(self) -> Iterator[SentencePair[IdArray]]:
-        """Yield the sentence pairs. Raise DataError if the sides differ in length."""
+        """Yield the sentence pairs. Raise DataError if the sides differ in sentence count."""
         source, target = self.files
         if len(source) != len(target):
             raise DataError(

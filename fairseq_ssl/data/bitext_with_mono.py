@@ -69,7 +69,7 @@ class BitextWithMono(BaseWrapperDataset):
         }
 
     def _choose(self, text: Any, text_index: int, epoch: int) -> NDArray[np.int64]:
-        """Return for each pair the index of its sentence in `text` [pairs]."""
+        """Return the index of each pair's monolingual sentence in `text`, [pairs]."""
         count, size = len(self.dataset), len(text)
         turn, folder = divmod(epoch - 1, self.folders)
         positions = np.arange(turn * count, (turn + 1) * count) * self.folders + folder

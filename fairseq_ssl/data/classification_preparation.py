@@ -49,7 +49,7 @@ def prepare_folder(
     Args:
         config: input texts, splits and tokenization.
         output: the folder to create.
-        progress: called with the number of texts processed.
+        progress: creates the progress report, which receives the number of processed texts.
     """
     texts = (config.labeled, config.valid, config.test)
     check_outside(output, [*texts, *config.unlabeled, *config.extra_unlabeled])
@@ -139,7 +139,7 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
 
 
 def check_unlabeled(path: str | Path, lines: Iterable[str], labels: set[str]) -> None:
-    """Raise DataError if the first 100 lines start with labels, which would become words."""
+    """Raise DataError if the first 100 lines start with labels, which would be read as words."""
     first = [line for line in islice(lines, 100) if line.strip()]
     if first and all("\t" in line and line.partition("\t")[0] in labels for line in first):
         raise DataError(

@@ -16,7 +16,7 @@ from torch import Tensor
 from fairseq_ssl.errors import FairseqSslError
 
 FIT_SAMPLE = 100_000
-"""Approximate maximum number of sentence pairs to fit a bound to, evenly spaced in the data."""
+"""Sample size for fitting a bound. Up to twice as many evenly spaced sentence pairs are used."""
 
 LengthPairs = NDArray[np.int64]
 
@@ -71,7 +71,7 @@ def reverse_rows(rows: Tensor, pad: int, eos: int) -> Tensor:
 
 
 def parse_length_bound(words: str) -> tuple[float, float] | None:
-    """Parse "a,b", two numbers of 0 or more. Return None if the format is wrong."""
+    """Parse "a,b", two numbers of 0 or more. Return None if the text is invalid."""
     try:
         slope, offset = (float(word) for word in words.split(","))
     except ValueError:

@@ -58,7 +58,7 @@ class EditDataset(LanguagePairDataset):
             shuffle: whether to shuffle the sentences before they are batched.
             pad_to_multiple: multiple to which the padded length of a batch is rounded up.
             words: converter from words to the subwords that the encoder reads. Lengths are then in
-                subwords (default: the encoder reads words).
+                subwords (default: the encoder reads the tokens of `text`).
             split_long: whether long sentences are split into windows later. A sentence that is
                 too long for a batch then forms its own batch.
         """
@@ -166,7 +166,7 @@ class EditDataset(LanguagePairDataset):
     def _find_labeled(self, sizes: NDArray[Any] | None) -> NDArray[np.bool_]:
         """Return a mask [sentences] of the labeled sentences, all True if there are no labels.
 
-        Raise DataError if the labels of a sentence do not match its tokens.
+        Raise DataError if the labels and the text differ in their numbers of lines or tokens.
         """
         if sizes is None:
             return np.ones(len(self), np.bool_)
@@ -205,7 +205,7 @@ def _to_edit_ids(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:
 
 
 def look_up_subwords(words: WordSubwords, tokens: torch.Tensor) -> SubwordBatch:
-    """Return the subwords for ids [batch, time] from <s> to </s>, padded on either side."""
+    """Return the subwords of sentences [batch, time] with <s> and </s>, padded on either side."""
     ids, dictionary = tokens.cpu().numpy(), words.dictionary
     real = (ids != dictionary.pad()) & (ids != dictionary.eos())
     batch = words.batch(Spans(ids[real], real.sum(1)))
@@ -213,7 +213,7 @@ def look_up_subwords(words: WordSubwords, tokens: torch.Tensor) -> SubwordBatch:
 
 
 def padded_sentences(tokens: torch.Tensor, lengths: torch.Tensor) -> Spans:
-    """Return the sentences in a batch [batch, time], padded on the right, without </s>."""
+    """Return the sentences without </s> from a batch [batch, time] with padding on the right."""
     rows, counts = tokens.cpu().numpy(), lengths.cpu().numpy() - 1
     return Spans(rows[np.arange(rows.shape[1]) < counts[:, None]], counts)
 
@@ -227,9 +227,9 @@ def split_batch(
     `lengths` contains the original sentence lengths. A batch without long sentences is not changed.
 
     Args:
-        batch: the batch.
-        windows: the window sizes.
-        words: converter from words to the subwords that the model reads, or None.
+        batch: output of `EditDataset.collater`.
+        windows: size and overlap of the windows.
+        words: converter from words to the model's subwords, or None if it reads the tokens.
         eos: id of </s>.
         pad: padding id.
     """

@@ -40,7 +40,7 @@ class EditDataSummary:
     signature: Signature
     dictionary: EditDictionary
     coverage: Mapping[str, Coverage]
-    """Coverage statistics of the labels for each split."""
+    """Label coverage statistics for each split."""
     words: int
     """Size of the token dictionary, including special symbols."""
 
@@ -63,7 +63,7 @@ def prepare_edit_data(
         output: the folder to create.
         config: the edit dictionary to build or to use.
         executor: `Executor` for counting and labeling (default: this process).
-        progress: called with the number of pairs processed.
+        progress: creates the progress report, which receives the number of processed pairs.
     """
     if "valid" not in splits:
         logger.warning(

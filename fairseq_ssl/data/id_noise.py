@@ -35,7 +35,7 @@ class WordBoundaries:
         """Detect the boundaries from the markers of a subword scheme.
 
         With sentencepiece, U+2581 marks the beginning of a word. With subword-nmt, @@ at the end of
-        a subword marks that the word continues. With none, each token is a word.
+        a subword marks that the word continues. With `none`, each token is a word.
         """
         everywhere = np.ones(len(symbols), dtype=np.bool_)
         if subwords == "none":
@@ -66,8 +66,8 @@ class WordBoundaries:
 def sequence_keys(sequences: Spans) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each sequence. Sequences must not be empty.
 
-    The hash is a sum over the ids. Each summand is the id's random number times a power for its
-    position. The probability of a collision among a million words is about 1 in 10 million.
+    The hash is a sum over the ids. Each summand is the id's random number times `GOLDEN` to the
+    power of its position. A collision in a million words has a probability of about 1e-7.
     """
     positions = np.arange(len(sequences.ids)) - np.repeat(sequences.starts, sequences.lengths)
     hashes = Random.of((0,), sequences.ids).keys * GOLDEN ** positions.astype(np.uint64)
@@ -91,7 +91,7 @@ class Lexicon:
 
         Args:
             words: words from a dictionary or a text.
-            counts: [words].
+            counts: count of each word, [words].
             known: [symbols], True for ids that noise may insert.
             mask: id of the mask token, which can be inserted but is never sampled.
         """
@@ -273,8 +273,8 @@ class OnlineDenoisingDataset(LanguagePairDataset):
             text: sentences as ids with </s> at the end.
             sizes: length of each sentence.
             dictionary: dictionary of both sides.
-            noise: noise to add.
-            seed: noise seed.
+            noise: word noise, applied to the sources.
+            seed: random seed of the noise.
             renew: whether the noise changes with the epoch, which only training needs.
             options: padding and shuffling options of LanguagePairDataset.
         """
@@ -300,8 +300,8 @@ class OnlineDenoisingDataset(LanguagePairDataset):
     ) -> dict[str, Any]:
         """Add noise and return a batch in the format of LanguagePairDataset.
 
-        LanguagePairDataset's own collater is not called, because it processes sentences one by one
-        and would take two thirds of the time.
+        LanguagePairDataset's collater is not called, because it processes sentences one by one,
+        which is slow.
 
         Returns:
             a batch, longest sources first. The additional key `changed` [batch, target time] is

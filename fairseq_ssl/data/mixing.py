@@ -46,8 +46,8 @@ def mixture_counts(
 class Mixture(torch.utils.data.Dataset[Tensor]):
     """One side of several data sets, with a fixed number of sentences from each per epoch.
 
-    A data set with fewer sentences is repeated in order. From a larger data set, each epoch takes
-    sentences from all parts, so a corpus sorted by year or origin does not have to be shuffled.
+    A data set with fewer sentences is repeated in order. From a larger one, each epoch takes evenly
+    distributed sentences, so a corpus sorted by year or origin does not have to be shuffled.
     Each epoch continues where the previous epoch ended, so all sentences are used equally often.
     Resumed and uninterrupted runs use the same sentences in each epoch.
     """
@@ -58,7 +58,7 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         """Mix data sets.
 
         Args:
-            parts: data sets with sentences as ids, and with `sizes`.
+            parts: data sets that contain sentences as ids and provide `sizes`.
             counts: number of sentences from each data set per epoch.
             tags: id to prepend to each sentence from a data set, or None for no tag.
         """

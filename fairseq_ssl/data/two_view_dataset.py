@@ -172,8 +172,8 @@ class TwoViewDataset(FairseqDataset):
         Unlabeled texts beyond the limits are no longer sampled.
 
         Args:
-            indices: indices of texts.
-            max_sizes: a limit for all views, or for each view a limit or None.
+            indices: indices of the texts to check.
+            max_sizes: maximum length in all views, or a tuple with one maximum or None per view.
         """
         limits = max_sizes if isinstance(max_sizes, tuple) else (max_sizes,) * len(self.views)
         fits = np.ones(len(indices), bool)

@@ -1,4 +1,4 @@
-"""Generators, which are returned by `build_generator` of tasks.
+"""Generators that the tasks return from `build_generator`.
 
 For edit taggers, `edit_generator` contains the generator, `torch_engine` runs the models, and
 `tagger_export` exports models to ONNX. `copying_search` (aggressive decoding, pointer-generator)

@@ -38,7 +38,7 @@ class Draft:
 
         Args:
             source: ids of the source without padding and </s>.
-            first: id of the start symbol of the decoder.
+            first: id of the decoder's start symbol.
             eos: id of </s>.
         """
         self.source = source
@@ -87,7 +87,7 @@ class Draft:
 
         Args:
             begin: source position from which the draft continues.
-            chosen: see `accept`.
+            chosen: predicted tokens, as in `accept`.
             same: number of draft tokens that were accepted.
         """
         changes: dict[int, int] = {}
@@ -108,7 +108,7 @@ class Draft:
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the source position and the draft index of each token aligned to one source token.
+        """Yield the source position and draft index of draft tokens aligned to one source token.
 
         Only draft tokens after index `same` and before index `end` are considered.
         """
@@ -229,7 +229,7 @@ class AggressiveGenerator(SequenceGenerator):
         """Return log-probabilities [rows, time - begin, vocabulary] for the search.
 
         Suppressed tokens, padding and tokens that violate a length limit get minus infinity. The
-        penalty --unkpen is subtracted from <unk>.
+        penalty --unkpen is subtracted from the score of <unk>.
 
         Args:
             tokens: decoder input [rows, time], padded on the right.

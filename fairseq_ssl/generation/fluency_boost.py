@@ -26,7 +26,7 @@ MAX_TOKENS = 4000
 
 
 class Fluency:
-    """Scorer for the fluency 1 / (1 + H) of sentences according to a language model.
+    """Scorer of sentence fluency, 1 / (1 + H), with a language model.
 
     H is the cross-entropy per token in nats, including </s>.
     """
@@ -35,8 +35,8 @@ class Fluency:
         """Set the language model to evaluation mode.
 
         Args:
-            model: the language model.
-            dictionary: the dictionary of the model.
+            model: a fairseq language model.
+            dictionary: the model's dictionary.
             begin: id of the start symbol (default: the id of </s>).
         """
         self.model = model.eval()
@@ -49,7 +49,7 @@ class Fluency:
         """Load a language model trained with fairseq's task language_modeling.
 
         Args:
-            path: the checkpoint.
+            path: path of the checkpoint.
             folder: the folder with the model's dict.txt.
         """
         if folder is None:
@@ -134,9 +134,9 @@ class FluencyBoost:
 
         Args:
             generator: a fairseq generator.
-            fluency: the fluency scorer.
-            source: source dictionary.
-            target: target dictionary.
+            fluency: scorer of sources and hypotheses.
+            source: source dictionary of the generator's models.
+            target: target dictionary of the generator's models.
             ratio: minimum ratio of source fluency to hypothesis fluency (sigma), above 0.
             tags: ids of source tags, which are not scored.
         """

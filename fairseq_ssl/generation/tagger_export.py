@@ -150,8 +150,8 @@ class TaggerGraph(nn.Module):
 
         Args:
             ids: encoder input [batch, time], padded on the right.
-            first: field of `SubwordBatch` [batch, words], or None for models that read tokens.
-            counts: field of `SubwordBatch` [batch, words], or None for models that read tokens.
+            first: index of each word's first subword [batch, words], or None to read tokens.
+            counts: number of subwords in each word [batch, words], or None to read tokens.
         """
         model, scores = self.model, self.model.scores
         embeddings = model.encoder.tokens.weight

@@ -1,4 +1,4 @@
-"""Inference of edit taggers with PyTorch."""
+"""PyTorch inference for edit taggers."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def register_all() -> None:
 
 
 class _DeferredModule(ModuleType):
-    """A placeholder for a module, whose functions import the real module when they are called."""
+    """A module placeholder. Calling one of its functions imports the real module."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -76,7 +76,7 @@ class _DeferredModule(ModuleType):
 
 @contextmanager
 def deferred_statistics() -> Iterator[None]:
-    """Replace `STATISTICS` in the block with placeholders, which import them on the first call."""
+    """Within the block, replace the modules `STATISTICS` with placeholders."""
     modules = {name: _DeferredModule(name) for name in STATISTICS if name not in sys.modules}
     if "sklearn" in modules:
         vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]
@@ -90,7 +90,7 @@ def deferred_statistics() -> Iterator[None]:
 
 @contextmanager
 def unchanged_logging() -> Iterator[None]:
-    """Keep the root logger unchanged in the block, where a fairseq module sets its level to DEBUG.
+    """Keep the root logger's level within the block. A fairseq module would set it to DEBUG.
 
     The module calls `logging.basicConfig`, which does nothing if a handler exists. The temporary
     handler prints the same messages as a logger without handlers.

@@ -188,7 +188,7 @@ def _restore_patience(state: dict[str, Any]) -> int:
 
 
 def _patience_counter() -> Any:
-    """Return the function with the attributes `PATIENCE`, or None outside of fairseq-train."""
+    """Return `should_stop_early`, which stores `PATIENCE`, or None outside of fairseq-train."""
     modules = [sys.modules.get(name) for name in ("__main__", "fairseq_cli.train")]
     functions = (getattr(module, "should_stop_early", None) for module in modules)
     return next((counter for counter in functions if isinstance(counter, FunctionType)), None)
@@ -221,8 +221,8 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `load_checkpoint_to_cpu` to report damaged files and add missing averaged weights.
 
     With --store-ema, fairseq fails for a checkpoint without averaged weights, because it reads the
-    weights after deleting them. The wrapper uses the weights as averaged weights. It also copies
-    the task state into `extra_state` for `check_loaded_state`.
+    weights after deleting them. The wrapper adds a checkpoint's weights as averaged weights if they
+    are missing. It also copies the task state into `extra_state` for `check_loaded_state`.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -298,10 +298,10 @@ def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remember_data_folder(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `parse_args_and_arch` to record the user's data folder, which is then kept on loading.
+    """Wrap `parse_args_and_arch` to record the data folder that the user passes.
 
-    Programs that load the model they have trained read the folder from the checkpoint. So does
-    `fairseq_cli.validate.main` if it is called from Python.
+    Loading a checkpoint drops its data folder, unless the folder was recorded. Programs that load a
+    model after training it, and `fairseq_cli.validate.main` in Python, need the stored folder.
     """
 
     @functools.wraps(stock)

@@ -32,7 +32,7 @@ UNSAFE_LOADING = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
 
 @dataclass(frozen=True)
 class Finding:
-    """A result of the installation checks, with a problem if there is one."""
+    """Result of one installation check: its subject, the observed fact and a problem, if any."""
 
     subject: str
     fact: str

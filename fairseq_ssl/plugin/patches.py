@@ -197,8 +197,8 @@ def _clip_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
 def _keep_loss_scale_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Do not scale the loss if the weights are on a CPU: bfloat16 has the range of float32.
 
-    If a gradient is not finite, fairseq multiplies the scale by a backoff factor, which a disabled
-    scaler lacks. With a factor of 1, the scale is at its minimum, so fairseq reports an error.
+    If a gradient is not finite, fairseq multiplies the loss scale by a backoff factor, which a
+    disabled scaler lacks. A factor of 1 keeps the scale at its minimum, so fairseq raises an error.
     """
     import torch
 
@@ -326,9 +326,9 @@ def _fix_batch_iterator(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _report_seed(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Store --update-ordered-indices-seed, which adds the epoch to seeds, in the task.
+    """Store --update-ordered-indices-seed in the task, where `_fix_batch_iterator` reads it.
 
-    `_fix_batch_iterator` reads it there.
+    With this option, fairseq adds the epoch number to the seed.
     """
 
     def get_train_iterator(self: Any, epoch: int, *args: Any, **options: Any) -> Any:
@@ -405,7 +405,7 @@ def _stop_readers(readers: Iterable[Any], timeout: float = 10) -> None:
 def _accept_special_symbols(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Add the parameter `add_special_symbols` to the constructors of fairseq's legacy dictionaries.
 
-    `Dictionary.load` passes it in versions after 0.12.2.
+    `Dictionary.load` passes the parameter in fairseq versions after 0.12.2.
     """
 
     def init(self: Any, *args: Any, add_special_symbols: bool = True, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Scores and metric counts of n-best candidates as arrays, and selection of the best candidates."""
+"""Arrays of scores and metric counts for n-best candidates, and selection of the best ones."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SCORE_BITS = 52
 differences are exact."""
 
 MIN_SCORE = 1000
-"""Minimum of the median score of a feature after scaling. Smaller scores lose too much precision
-when they are rounded."""
+"""Minimum median of a feature's nonzero absolute scores after scaling. Smaller scores lose too much
+precision when they are rounded."""
 
 Weights = NDArray[np.int64]
 """Weights in units of 1 / SCORE_UNITS, [features]."""
@@ -33,11 +33,11 @@ class Candidates:
     """Candidate scores of all sentences, rounded to integers and stored as doubles."""
 
     names: tuple[str, ...]
-    """Names of the features."""
+    """Feature names, in the order of the last axis of `scores`."""
     scores: IntegerArray
     """Scores, padded with the first candidate of each list, [sentences, candidates, features]."""
     sizes: NDArray[np.intp]
-    """Number of candidates of each sentence, [sentences]."""
+    """Number of candidates for each sentence, [sentences]."""
 
     @classmethod
     def of(
@@ -49,7 +49,7 @@ class Candidates:
         """Collect, scale and round the scores. Raise DataError if a score is missing.
 
         Args:
-            lists: for each sentence, the scores of its candidates, one or more candidates
+            lists: for each sentence, the scores by name of one or more candidates
             names: names of the features (default: all scores of the first candidate)
             file: name of the list in messages
         """
@@ -167,7 +167,7 @@ class CandidateStatistics:
 
     @classmethod
     def of(cls, metric: SumMetric, lists: Lists, references: Lists) -> CandidateStatistics:
-        """Compute the sufficient statistics of all candidates.
+        """Compute the metric counts of all candidates.
 
         Args:
             metric: corpus metric that is computed from summed sentence counts

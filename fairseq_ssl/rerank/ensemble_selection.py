@@ -25,7 +25,7 @@ from fairseq_ssl.text.tokenization import LineRewriter
 
 SimilarityArray = NDArray[np.float64]
 TOLERANCE = 1e-9
-"""Maximum difference of similarities that count as equal, because of rounding errors."""
+"""Maximum difference between similarities that count as equal, to allow for rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def post_ensemble(
         outputs: output lines or output file of each system, two or more systems
         vectors: word vectors, or a fastText file (``.vec``, ``.vec.gz`` or ``.bin``)
         tokenize: sacreBLEU tokenizer, or ``none`` for tokens separated by spaces
-        progress: called with the number of lines done
+        progress: creates the progress report, which receives the number of processed lines
 
     Example:
         >>> from fairseq_ssl.rerank.word_vectors import WordVectors
@@ -83,7 +83,7 @@ def post_ensemble(
 
 
 def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
-    """Return a tuple per sentence with the output of each system. Raise DataError without lines."""
+    """Return each sentence's outputs. Raise DataError if line counts differ or are 0."""
     labels = [text_label(output, f"output {index}") for index, output in enumerate(outputs)]
     texts = list(map(text_lines, outputs, labels))
     for text, label in zip(texts, labels, strict=True):
@@ -124,7 +124,7 @@ class MeanVectors:
 def similarities(directions: SimilarityArray) -> SimilarityArray:
     """Return the mean cosine similarity of each output to the other outputs, [systems].
 
-    Zero vectors are not in the means of other outputs, and their own similarity is -infinity. The
+    Zero vectors are excluded from the means of other outputs and have similarity -infinity. The
     similarity of an output to itself is omitted, because it adds the same number to all means.
 
     Args:

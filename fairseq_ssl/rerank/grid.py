@@ -84,7 +84,7 @@ def grid_search(
         candidates: scores of all candidates
         statistics: metric counts of all candidates
         parts: number of grid steps between 0 and 1
-        executor: runs the searches in boxes
+        executor: `Executor` that runs one search per box
         done: called with the number of points evaluated since the last call
     """
     best = NO_POINT

@@ -32,7 +32,7 @@ class Candidate:
     text: str
     scores: dict[str, float] = field(default_factory=dict)
     total: float = 0.0
-    """Weighted sum of the scores. It is 0 if there are no weights."""
+    """Weighted sum of the scores, or fairseq-generate's hypothesis score (default: 0)."""
     sources: tuple[str, ...] = ()
     """Names of the lists that contain the candidate."""
 
@@ -77,7 +77,7 @@ class NBest:
             name: name of the list in messages
             score: name for the score in fairseq-generate output
             rewrite: function that converts the tokens in fairseq-generate output to text
-            right_to_left: reverse the tokens in fairseq-generate output
+            right_to_left: whether to reverse the tokens in fairseq-generate output
         """
         texts = checked_lines(lines, name)
         groups = parse_list(texts, name, score, rewrite, right_to_left)
@@ -257,17 +257,17 @@ def format_candidate(index: int, candidate: Candidate) -> str:
 def parse_generated(
     lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences of fairseq-generate output with several hypotheses, sorted by index.
+    """Yield the sentences in fairseq-generate output, sorted by index, with all hypotheses.
 
     The score is fairseq-generate's hypothesis score, converted from base 2 to the natural
     logarithm. Its length normalization depends on the options of fairseq-generate.
 
     Args:
-        lines: fairseq-generate output, of which only the lines with H- are read
+        lines: fairseq-generate output, of which only the lines that start with H- are read
         name: name of the file in messages
         score: name for the score
         rewrite: function that converts tokens to text
-        right_to_left: reverse the tokens, for models that generate from right to left
+        right_to_left: whether to reverse the tokens, for models that generate from right to left
     """
     groups: dict[int, list[Candidate]] = {}
     for place, index, base_2, text in parse_generated_lines(lines, "H", name):

@@ -101,10 +101,10 @@ class TuningData:
         """Collect the scores of all candidates and compute their metric counts.
 
         Args:
-            nbest: n-best list
+            nbest: list whose candidates are scored
             references: one text per annotator, one sentence per line
-            config: options
-            weights: weights by score name, whose names are checked (default: no weights)
+            config: metric, text processing and features
+            weights: weights by score name. The list must contain these names (default: no weights)
         """
         if not isinstance(nbest, NBest):
             raise TypeError(
@@ -186,7 +186,7 @@ def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """Result of `tune`. As a string, it is the signature."""
+    """Result of `tune`. `str` returns its short signature."""
 
     weights: dict[str, float]
     scores: dict[str, float]
@@ -194,7 +194,7 @@ class TunedWeights:
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """Return the result as JSON types, for `read_weights`."""
+        """Return a JSON-serializable dictionary in the format that `read_weights` reads."""
         return {
             "method": "rerank-tune",
             "version": __version__,
@@ -222,9 +222,9 @@ def tune(
     Args:
         nbest: n-best list of the validation set
         references: one text per annotator, one sentence per line
-        config: options
+        config: metric, text processing, features and cross-validation
         search: search method (default: line search with 20 restarts)
-        progress: called with the number of evaluated points and starts
+        progress: creates the progress report of the evaluated points or starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])
@@ -257,16 +257,16 @@ def tune(
 
 @dataclass(frozen=True)
 class FeatureAnalysis:
-    """Result of `analyze`. As a string, it is the signature."""
+    """Result of `analyze`. `str` returns its short signature."""
 
     scores: dict[str, float]
-    """Scores in percent of the first, random and oracle candidates, and of weights, by name."""
+    """Corpus scores of first, random and oracle candidates and of weights, in percent, by name."""
     weights: dict[str, float]
     features: dict[str, FeatureValue]
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def content(self) -> dict[str, Any]:
-        """Return the result as JSON types."""
+        """Return the result as a JSON-serializable dictionary."""
         return {
             "scores": self.scores,
             "weights": self.weights,
@@ -275,7 +275,7 @@ class FeatureAnalysis:
         }
 
     def table(self) -> Iterator[str]:
-        """Yield the lines of a table with all scores, then weight and scores of each feature."""
+        """Yield lines: the corpus scores, a table of weights and ablations, and the signature."""
         for name, score in self.scores.items():
             yield f"{name}\t{score:.2f}"
         yield from ("", "feature\tweight\talone\twithout\tlost")
@@ -300,15 +300,15 @@ def analyze(
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> FeatureAnalysis:
-    """Compare the score of weights with oracle scores, and compute ablation scores of each feature.
+    """Compare the score of weights with oracle scores, and compute each feature's ablation scores.
 
     Args:
         nbest: n-best list of the validation set
         references: one text per annotator, one sentence per line
         weights: weights by score name, 0 or more, such as those of `tune`
-        config: options
+        config: metric, text processing and features
         search: search method for the ablations (default: line search with 20 restarts)
-        progress: called with the number of evaluated points and starts
+        progress: creates the progress report of the evaluated points or starts
 
     Example:
         >>> nbest = NBest.parse(["0 ||| a cat ||| s= -1 t= -4", "0 ||| cat ||| s= -2 t= -1"])

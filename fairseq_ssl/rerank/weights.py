@@ -71,7 +71,7 @@ def apply_to_lines(
         lines: lines of an n-best list in Moses format
         weights: weights by score name, 0 or more
         name: name of the list in messages
-        nbest: yield the lines of all candidates, best first, with weighted sums as totals
+        nbest: whether to yield lines for all candidates, best first, with weighted sums as totals
     """
     checked = check_weights(weights)
     groups, line = check_indices(parse_nbest(lines, name), name), 1
@@ -89,8 +89,8 @@ def sort_candidates(
 ) -> Iterator[SentenceCandidates]:
     """Sort the candidates for each sentence, best first. The weighted sums become their totals.
 
-    Candidates with equal sums keep their order. To find ties of decimal numbers, sums are rounded
-    to 12 digits of the sentence's largest weighted score.
+    Candidates with equal sums keep their order. To detect ties between decimal numbers, sums are
+    rounded to 12 digits, relative to the sentence's largest weighted score.
 
     Args:
         groups: sentences with their candidates
@@ -192,7 +192,7 @@ class WeightSearch:
     restarts: int = option(RESTARTS, "number of random start points of the line search", low=0)
     seed: int = option(1, "random seed of the line search and of the cross-validation", low=0)
     executor: Executor = ONE_PROCESS
-    """Runs the parts of the grid search."""
+    """`Executor` for the boxes of the grid search."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -214,7 +214,7 @@ class WeightSearch:
         statistics: CandidateStatistics,
         done: ProgressCallback = lambda trials: None,
     ) -> Weights:
-        """Return the best weights. `done` is called with numbers of evaluated points or starts."""
+        """Return the best weights. `done` is called with the number of new points or starts."""
         if self.method == "grid":
             return grid_search(candidates, statistics, self.parts, self.executor, done)[0]
         return line_search(candidates, statistics, self.restarts, self.seed, done).weights
@@ -238,7 +238,7 @@ def cross_validate(
     number: int,
     done: ProgressCallback = lambda trials: None,
 ) -> float:
-    """Return the corpus score if the weights for each fold are tuned on the other folds.
+    """Return the cross-validated corpus score. Each fold's weights are tuned on the other folds.
 
     All folds are scored as one corpus, so the score is comparable with the score of weights tuned
     on all sentences.

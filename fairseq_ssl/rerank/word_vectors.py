@@ -29,7 +29,7 @@ MAGIC = 793712314
 BINARY_HEADER = struct.Struct("<i60xi24x")
 """Header format of a fastText model: magic number, settings, number of words, counts."""
 COUNT_SIZE = 10
-"""Size in bytes of the NUL after a word, its count and its type."""
+"""Number of bytes that follow a word: a NUL, the word's count and its type."""
 
 Vector = NDArray[np.float32]
 VECTOR_SUFFIXES = (".vec", ".vec.gz", ".bin")
@@ -44,9 +44,9 @@ class WordVectors:
 
 
 def _check_words(path: Path) -> None:
-    """Raise EOFError if a fastText model is truncated within its words.
+    """Raise ValueError if a file is not a fastText model, and EOFError if its words are truncated.
 
-    gensim would read such a file forever.
+    gensim would read a truncated file forever.
     """
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         magic, words = BINARY_HEADER.unpack_from(data)
@@ -185,7 +185,7 @@ def train_vectors(
         texts: text files, one sentence per line
         output: ``.vec`` or ``.vec.gz`` file for word vectors, ``.bin`` file to include n-grams
         training: hyperparameters (default: `VectorTraining()`)
-        progress: called with the number of lines done
+        progress: creates the progress report, which receives the number of processed lines
 
     Returns:
         The signature, with the number of words.
@@ -229,7 +229,7 @@ def train_vectors(
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """Iterable over the lines of files as lists of words, for several passes of gensim."""
+    """Iterable over lines of text files as lists of words. gensim iterates several times."""
 
     paths: Sequence[Path]
     rewrite: LineRewriter = str

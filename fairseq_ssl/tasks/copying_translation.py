@@ -104,7 +104,7 @@ class CopyingTranslationTask(
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task, and truncate its sentences."""
+        """Load a split as fairseq does. Truncate sentences and reverse targets if configured."""
         super().load_dataset(split, epoch, combine, **options)
         pair = self.datasets[split]
         is_training = split == self.cfg.train_subset
@@ -135,7 +135,7 @@ class CopyingTranslationTask(
     def build_generator(
         self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
-        """Build a generator that copies source words, or a scorer if `args.score_reference`."""
+        """Build a generator that copies words, or a scorer if `args.score_reference` is set."""
         if self.cfg.aggressive:
             seq_gen_cls = AggressiveCopyingGenerator
         return super().build_generator(models, args, seq_gen_cls, *more, **options)
@@ -152,7 +152,7 @@ class CopyingTranslationTask(
             )
 
     def _truncate(self, pair: LanguagePairDataset, side: str, max_words: int, name: str) -> None:
-        """Truncate a side of `pair` to `max_words` tokens and </s>. `name` is for the log."""
+        """Truncate a side of `pair` to `max_words` tokens plus </s>. The log contains `name`."""
         eos = self.source_dictionary.eos()
         sizes = getattr(pair, f"{side}_sizes")
         count = int((sizes > max_words + 1).sum())

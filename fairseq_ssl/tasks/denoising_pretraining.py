@@ -83,7 +83,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
 
     @classmethod
     def setup_task(cls, cfg: DenoisingPretrainingConfig, **options: Any) -> Any:
-        """Infer the languages and load the dictionary of the text."""
+        """Infer the languages, load the dictionary and return the task."""
         _infer_languages(cfg, Path(utils.split_paths(cfg.data)[0]))
         allow_several_splits(cfg)
         dictionary = cls.load_dictionary(str(_dictionary_path(cfg)))
@@ -115,8 +115,8 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         """The noise to apply. Inserted words are sampled in proportion to their counts.
 
         The counts are read from the dictionary. If the text consists of subwords, the dictionary
-        lacks words of several subwords, so words are counted in a sample of the first training
-        shard.
+        lacks words that consist of several subwords, so words are counted in a sample of lines from
+        the first training shard.
         """
         dictionary = self.target_dictionary
         known = np.arange(len(dictionary)) < self.vocabulary
@@ -134,7 +134,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         return IdNoise.of(self.settings, self.boundaries, lexicon, self.mask, max_length)
 
     def _load_text(self, split: str, epoch: int, combine: bool, **options: Any) -> tuple[Any, Any]:
-        """Return the sentences in a split as ids, and their lengths."""
+        """Return the text of a split (its target side, if any) as ids, and its line lengths."""
         try:
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
@@ -183,7 +183,7 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
 
 
 def _language(cfg: DenoisingPretrainingConfig) -> Any:
-    """Return the language of the text: the only side, or the target side of parallel data."""
+    """Return the only language of the text, or the target language of parallel data."""
     return cfg.source_lang if cfg.target_lang == NO_LANGUAGE else cfg.target_lang
 
 
@@ -192,7 +192,7 @@ def _dictionary_path(cfg: DenoisingPretrainingConfig) -> Path:
 
 
 def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
-    """Raise ConfigurationError for invalid options or if `masked` is False: no mask symbol."""
+    """Reject invalid options. `masked` is False if the noise needs `MASK` but it is missing."""
     if not masked:
         raise ConfigurationError(
             f"--noise {cfg.noise} masks words with {MASK}, which is not in the dictionary. Append "

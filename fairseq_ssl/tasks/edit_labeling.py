@@ -106,7 +106,7 @@ class EditLabelingTask(FairseqTask):
         self.dictionary = dictionary
         self.encoder: EncoderFiles | None = None
         self.gector: GectorModel | None = None
-        """The GECToR model of --edit-init, until its weights are copied."""
+        """The GECToR model of --edit-init until `build_model` copies its weights, then None."""
         self.words: WordSubwords | None = None
         if cfg.data and cfg.edit_unit != WORD:  # the encoder splits words itself
             self.state.merge_state_dict({"token_dictionary": fingerprint(dictionary.symbols)})
@@ -161,7 +161,7 @@ class EditLabelingTask(FairseqTask):
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint. Its edit dictionary must match that of the data.
+        """Load the task state of a checkpoint. Its edits must match the dictionary in use, if any.
 
         The models of an ensemble share the edit dictionary, but can have different encoders.
         """
@@ -231,7 +231,7 @@ class EditLabelingTask(FairseqTask):
         )
 
     def _read_gector(self, cfg: Any, path: Path) -> EncoderFiles:
-        """Load the GECToR model of --edit-init, and set its options in `cfg`."""
+        """Load the GECToR model of --edit-init, set its options in `cfg`. Return its encoder."""
         encoder = self.cfg.edit_tokenizer
         self.gector = read_gector(path, None if encoder is None else Path(encoder).expanduser())
         if self.gector.edits != self.edits:
@@ -291,9 +291,9 @@ class EditLabelingTask(FairseqTask):
         max_positions: Any = None,
         ignore_invalid_inputs: bool = False,
     ) -> Any:
-        """Remove long sentences if `ignore_invalid_inputs` is set, as it is in training.
+        """Remove long sentences if `ignore_invalid_inputs` is True, as in training.
 
-        If it is not set, `valid_step` and the generator split long sentences into windows.
+        If it is False, `valid_step` and the generator split long sentences into windows.
         """
         if not ignore_invalid_inputs:
             return indices
@@ -305,7 +305,7 @@ class EditLabelingTask(FairseqTask):
         return super().train_step(self._split_long(sample, model), model, *args, **options)
 
     def valid_step(self, sample: dict[str, Any], model: Any, criterion: Any) -> Any:
-        """Return the criterion's result for a batch, in which long sentences become windows."""
+        """Run the criterion on a batch whose long sentences are split into windows."""
         return super().valid_step(self._split_long(sample, model), model, criterion)
 
     def _split_long(self, sample: dict[str, Any], model: Any) -> dict[str, Any]:
@@ -345,7 +345,7 @@ class EditLabelingTask(FairseqTask):
         return self.dictionary
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
-        """Load the text, corrected text and labels of a split. If `combine`, add split1, ..."""
+        """Load text, corrected text and labels of a split and, if `combine`, of split1, ..."""
         parts: list[list[Any]] = []
         for index in count():
             name = f"{split}{index or ''}"
@@ -394,7 +394,7 @@ class EditLabelingTask(FairseqTask):
 
 
 def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
-    """Set the languages in `cfg`, inferred from the file names, unless the source is set."""
+    """Infer the languages in `cfg` from the file names, unless `source_lang` is set."""
     if cfg.source_lang is not None:
         return
     if not folder.is_dir():
@@ -430,7 +430,7 @@ def _load_dictionary(folder: Path, cfg: EditLabelingConfig) -> OovDictionary:
 
 
 def _concat(parts: list[Any]) -> Any:
-    """Concatenate datasets. Return None if any of them is None."""
+    """Concatenate datasets. Return None if there are none or if any of them is None."""
     if not parts or any(part is None for part in parts):
         return None
     return parts[0] if len(parts) == 1 else ConcatDataset(parts)

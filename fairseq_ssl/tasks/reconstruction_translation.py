@@ -167,7 +167,7 @@ class ReconstructionTranslationTask(TranslationTask):
         return super().build_generator(self._forward_models(models), args, *more, **options)
 
     def inference_step(self, generator: Any, models: Any, *more: Any, **options: Any) -> Any:
-        """Decode or, with --score-reference, score a batch with the models into --target-lang."""
+        """Decode (or score) a batch with the models that translate into --target-lang."""
         return super().inference_step(generator, self._forward_models(models), *more, **options)
 
     def _forward_models(self, models: Any) -> list[Any]:
@@ -199,7 +199,7 @@ class ReconstructionTranslationTask(TranslationTask):
         return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def _translate(self, text: dict[str, Any], two_way_model: Any, direction: str) -> Any:
-        """Return each sentence's candidate translations, within the other model's length limit.
+        """Return each sentence's candidate translations, which fit the models' length limits.
 
         The model is in evaluation mode during the search, and in training mode after the search.
         """
@@ -229,8 +229,8 @@ class ReconstructionTranslationTask(TranslationTask):
     def _max_len(self, direction: str) -> tuple[float, int]:
         """Return fairseq's max_len_a and max_len_b for a direction.
 
-        With these values, the length bound is the lowest one that 99.9% of the training pairs in
-        the epoch satisfy.
+        With these values, the length bound has the smallest mean among the bounds that 99.9% of the
+        epoch's training pairs satisfy.
         """
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
         slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)
@@ -279,7 +279,7 @@ def _direction_config(
 
 
 def _check(cfg: ReconstructionTranslationConfig) -> None:
-    """Reject options that cannot be used with two models."""
+    """Reject equal languages, and options that cannot be used with two models."""
     if cfg.source_lang == cfg.target_lang:
         raise ConfigurationError(
             f"--source-lang and --target-lang are both {cfg.source_lang!r}. Expected two different "

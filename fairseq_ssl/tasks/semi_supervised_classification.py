@@ -127,7 +127,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def setup_task(
         cls, cfg: SemiSupervisedClassificationConfig, **options: Any
     ) -> "SemiSupervisedClassificationTask":
-        """Load the dictionaries of words, labels and, if it exists, of subwords."""
+        """Load the dictionaries of words and labels and, if it exists, the subword dictionary."""
         flush_denormals()  # before PyTorch starts its threads
         folder = Path(cfg.data)
         dictionaries = {}
@@ -195,7 +195,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return model
 
     def _store_options(self, cfg: Any) -> None:
-        """Copy the options of the models that initialize weights into `cfg`, for the checkpoint."""
+        """Store the options of the initializing models in `cfg`, which checkpoints contain."""
         if getattr(cfg, "mixture_expert", None):
             cfg.mixture_expert_options = text_classifier.expert_options(Path(cfg.mixture_expert))
             if cfg.mixture_imitators:
@@ -252,7 +252,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return TwoViewDataset(views, max_length=self.cfg.classification_max_length, shuffle=False)
 
     def teach(self, sample: dict[str, Any]) -> torch.Tensor:
-        """Return the class probabilities [batch, classes] of the expert in `imitator_teacher`."""
+        """Return the class probabilities [batch, classes] that the expert predicts for a batch."""
         net_input = sample["net_input"]
         teacher = self.teacher.to(net_input["src_tokens"].device)
         with torch.no_grad():
@@ -301,7 +301,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return labels
 
     def _load_with_teacher(self, split: str, is_training: bool) -> TwoViewDataset:
-        """Return a split with the expert's predictions or, if there are none, with its labels."""
+        """Return the data for imitation, with labels if the teacher folder lacks predictions."""
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
@@ -359,7 +359,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return [len(self._load_view(view, name)) for name in self._unlabeled_splits()]
 
     def _epoch_lines(self) -> ViewIds:
-        """Return the unlabeled lines of an epoch. --classification-full-epochs repeats lines."""
+        """Return the indices of an epoch's unlabeled lines, repeated if full epochs are set."""
         counts = self._count_unlabeled(PIECES)
         lines = self._sample_lines(counts)
         is_full = self.cfg.classification_full_epochs
@@ -407,7 +407,7 @@ def _check_optimizer(optimizer: Any) -> None:
 
 
 def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject options that training in this stage ignores. Loading a checkpoint allows them."""
+    """Reject options that training in this stage ignores. Loaded checkpoints may contain them."""
     ratio, lines = cfg.classification_unlabeled_per_labeled, cfg.classification_unlabeled_lines
     for name, is_ignored in (
         ("classification_full_epochs", cfg.classification_full_epochs and stage != IMITATE),

@@ -1,4 +1,4 @@
-"""Mixins for translation tasks: copied words, reversed targets, averaged validation weights."""
+"""Mixins for translation tasks: copying, reversed targets, validation with averaged weights."""
 
 import json
 import logging
@@ -91,7 +91,7 @@ class RightToLeftMixin:
         _check(cfg)
 
     def reverse_split(self, split: str, options: dict[str, Any]) -> None:
-        """Reverse the targets of a split if `right_to_left` is set here or in the checkpoint.
+        """Reverse a split's targets if `right_to_left` is set in this task or in the checkpoint.
 
         Args:
             split: name of a loaded split.
@@ -146,7 +146,7 @@ class ReversedHypotheses:
 
 
 def _check(cfg: Any) -> None:
-    """Reject options that depend on the word order."""
+    """If `right_to_left` is set, reject data options that depend on the word order."""
     if cfg.right_to_left:
         names = ("load_alignments", "num_batch_buckets")
         reject_options("--right-to-left", {name: getattr(cfg, name) for name in names})
