@@ -216,7 +216,7 @@ def filter_files(
 
 @dataclass
 class _FilterJob(TextJob):
-    """Resumable job that runs `filter_files`.
+    """Resumable job that `filter_files` runs.
 
     Whether a row is a duplicate depends on all earlier rows. If outputs are files, the calling
     process drops duplicates. If outputs are folders of parts, three stages drop them in bounded

@@ -115,7 +115,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
 
 
 def _pack_groups(records: NDArray[Any], groups: Hashes, count: int) -> Iterator[bytes]:
-    """Yield the bytes of a file with `count` groups. `groups` is each record's group, ascending."""
+    """Yield the bytes of a file. `groups` contains each record's group index, ascending."""
     offsets = np.searchsorted(groups, np.arange(count + 1, dtype=np.uint64))
     yield np.array([count, *offsets], "<u8").tobytes()
     for start in range(0, len(records), WRITTEN):
