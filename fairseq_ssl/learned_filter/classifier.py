@@ -30,7 +30,7 @@ class PhsicSums:
 
     @classmethod
     def of(cls, sources: Values, targets: Values) -> PhsicSums:
-        """Compute the sums for vectors [pairs, source_dim] and [pairs, target_dim]."""
+        """Compute the sums over vectors [pairs, source_dim] and [pairs, target_dim]."""
         return cls(len(sources), sources.sum(0), targets.sum(0), sources.T @ targets)
 
     def add(self, other: PhsicSums) -> None:

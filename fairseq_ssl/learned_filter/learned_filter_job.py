@@ -219,7 +219,7 @@ def score_pairs(
 
 @dataclass
 class _ScoreJob(TextJob):
-    """Resumable job that runs `score_pairs`."""
+    """Resumable job that `score_pairs` runs."""
 
     folder: Path
     pair_filter: PairFilter
@@ -308,7 +308,7 @@ def _path_pair(paths: FilePair) -> tuple[Path, Path]:
 
 @dataclass
 class _KeepJob(TextJob):
-    """Resumable job that runs `keep_best`.
+    """Resumable job that `keep_best` runs.
 
     For files, the calling process selects the pairs, with all scores in memory. For folders of
     parts, there are three stages:
