@@ -115,7 +115,7 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
 
 
 def draw_features(analysis: FeatureAnalysis, metric: str, path: Path) -> None:
-    """Draw two bars for each feature: the score of the feature alone, and of all other features.
+    """Draw two bars for each feature: the score of the feature alone, and the score without it.
 
     Horizontal lines show the score of the first candidates and the score with the given weights.
     """

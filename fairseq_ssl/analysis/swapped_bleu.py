@@ -122,7 +122,7 @@ def first_sentences(
 
     Also return the number of outputs with more or fewer sentences than the source.
 
-    If `swapped`, the first sentence is moved to the end, and its translation is taken from there.
+    If `swapped`, the first sentence is moved to the end, so its translation is the last sentence.
     """
     dictionary, separator = trained.task.source_dictionary, config.separator
     copied = getattr(dictionary, "unknown", ())  # for models that copy, `index` adds every word
