@@ -56,7 +56,7 @@ class TranslationConfig(AnalysisConfig, Detokenization):
     separator: str = option("<sep>", "token between sentences", metavar="TOKEN")
 
     def parameters(self) -> dict[str, Any]:
-        """Return the parameters for a signature."""
+        """Return the search and text options that are part of a signature."""
         search = ("beam", "lenpen", "max_len_a", "max_len_b", "max_tokens")
         text = ("subwords", "moses", "tokenize", "separator")
         groups = {"search": search, "text": text}

@@ -1,4 +1,4 @@
-"""Grid search for the options that choose edits, on stored probabilities of labeled sentences."""
+"""Grid search for edit decoding options, with stored edit probabilities of labeled sentences."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Grid = Mapping[str, tuple[float, ...]]
 
 
 def _steps(first: int, last: int) -> tuple[float, ...]:
-    """Return the multiples of 0.05 from `first` to `last` percent."""
+    """Return fractions from `first` to `last` percent, in steps of 0.05."""
     return tuple(value / 100 for value in range(first, last + 1, 5))
 
 
@@ -33,19 +33,19 @@ GRID: Grid = {
     "min_confidence": _steps(0, 95),
     "min_sentence_confidence": _steps(0, 95),
 }
-"""Values of each option of `CorrectionSearch`. The default of each option is 0."""
+"""Values to compare for each `CorrectionSearch` option. An option with the value 0 is disabled."""
 MIN_BIAS = min(GRID["keep_bias"])
 
 
 class GridCounts(NamedTuple):
-    """Counts for each combination of options. The axes are the options, in grid order."""
+    """Counts for each combination of options. The array axes are the options, in grid order."""
 
     predicted: Ids
     """Number of predicted edits."""
     correct: Ids
     """Number of predicted edits that equal the gold edit at their position."""
     exact: Ids
-    """Number of sentences with the gold edit at each position."""
+    """Number of sentences in which the predicted edits are exactly the gold edits."""
 
 
 def label_pairs(
@@ -69,14 +69,14 @@ def label_pairs(
 
 @dataclass(frozen=True)
 class EditSearch:
-    """Edit probabilities from a model and gold labels of sentences, concatenated."""
+    """Edit candidates from a model and gold labels, for concatenated sentences."""
 
     candidates: EditCandidates
     """Candidate edits at each position."""
     starts: Ids
     """Positions of sentence starts, [sentences]."""
     gold: Ids
-    """Output of `label_pairs`, [positions]."""
+    """Gold labels from `label_pairs`, [positions]."""
 
     @cached_property
     def gold_edits(self) -> int:
@@ -86,8 +86,8 @@ class EditSearch:
     def count(self, grid: Grid = GRID) -> GridCounts:
         """Return the counts of the first correction round for all combinations of options.
 
-        For each bias, sentences and positions are sorted into bins of the two thresholds. The
-        counts for all thresholds are cumulative sums over the bins.
+        For each bias, positions and sentences are sorted into bins between the values of the two
+        thresholds. The counts for all thresholds are cumulative sums over the bins.
         """
         names = ("keep_bias", "min_confidence", "min_sentence_confidence")
         biases, confidences, errors = (grid[name] for name in names)
@@ -100,7 +100,7 @@ class EditSearch:
         return GridCounts(*(np.stack(field).reshape(shape) for field in zip(*counted, strict=True)))
 
     def scores(self, counts: GridCounts, metric: str) -> NDArray[np.float64]:
-        """Return the scores of all combinations of options in percent (0 / 0 is 100)."""
+        """Return the percentage score of each combination of options. 0 / 0 counts as 100."""
         if metric == "exact":
             return 100 * counts.exact / max(1, len(self.starts))
         whole = counts.predicted + BETA_SQUARED * self.gold_edits
@@ -108,10 +108,10 @@ class EditSearch:
         return np.where(whole > 0, 100 * part / np.maximum(whole, 0.1), 100.0)
 
     def best(self, metric: str, number: int = 1, grid: Grid = GRID) -> list[dict[str, float]]:
-        """Return the options of the `number` best combinations with different counts, best first.
+        """Return the `number` best combinations of options, best first. Their counts differ.
 
         Among combinations with equal scores, those with fewer nonzero options come first, then
-        those with lower values.
+        those with lower absolute values.
         """
         counts = self.count(grid)
         values = np.array(list(product(*grid.values())))
@@ -134,7 +134,7 @@ class EditSearch:
 
 
 class _Bins(NamedTuple):
-    """Thresholds in increasing order. A number that reaches n thresholds is in bin n."""
+    """Thresholds in increasing order. A value that reaches n thresholds is in bin n."""
 
     confidences: NDArray[np.float32]
     errors: NDArray[np.float32]
@@ -149,7 +149,7 @@ class _ActivePositions(NamedTuple):
     """True for sentences with gold edits, [sentences]."""
 
     def count_bins(self, bins: _Bins, sentence_bins: Ids, keep_bias: float) -> tuple[Ids, Ids, Ids]:
-        """Return the fields of `GridCounts` for a bias, each [min_confidence, errors]."""
+        """Return the `GridCounts` fields for a bias, [min_confidence, min_sentence_confidence]."""
         reached = np.searchsorted(bins.confidences, self.candidates.probabilities, "right")
         reached = np.where(_is_preferred(self.candidates, keep_bias), reached, 0)
         is_correct = self.candidates.labels == self.gold
@@ -167,9 +167,9 @@ class _ActivePositions(NamedTuple):
     def _exact_ranges(
         self, reached: Ids, is_correct: NDArray[np.bool_], sentence_bins: Ids, size: tuple[int, int]
     ) -> Ids:
-        """Return the number of exact sentences for each min_confidence and sentence bin.
+        """Return the number of exact sentences per min_confidence, [confidences, sentence bins].
 
-        A sentence is exact for a threshold that all its correct edits and no wrong edits reach.
+        A sentence is exact if the edits that reach min_confidence are exactly its gold edits.
         """
         first = np.zeros_like(sentence_bins)
         last = np.full_like(sentence_bins, size[0] - 1)
@@ -185,14 +185,14 @@ class _ActivePositions(NamedTuple):
 
 
 def _is_preferred(candidates: EditCandidates, keep_bias: float) -> NDArray[np.bool_]:
-    """Return True at positions whose candidate is more probable than keep plus `keep_bias`."""
+    """Return a mask of positions whose candidate is more probable than keep plus `keep_bias`."""
     is_preferred: NDArray[np.bool_] = candidates.probabilities > candidates.kept + keep_bias
     is_preferred &= candidates.labels != KEEP_ID
     return is_preferred
 
 
 def _count_bins(rows: Ids, columns: Ids, size: tuple[int, int]) -> Ids:
-    """Count each pair of a row and a column, [rows, columns]."""
+    """Return the number of occurrences of each pair of row and column, [rows, columns]."""
     flat = np.bincount(rows * size[1] + columns, minlength=size[0] * size[1])
     return flat.reshape(size)
 

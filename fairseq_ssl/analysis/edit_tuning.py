@@ -27,16 +27,16 @@ from fairseq_ssl.text.spans import Spans
 from fairseq_ssl.text.spelling import spelling_corrector
 
 DECODINGS = 5
-"""Number of combinations of options that are compared by decoding."""
+"""Max number of option combinations that are decoded, in addition to the default options."""
 CHUNK = 4096
-"""Number of sentences that are decoded at once."""
+"""Number of sentences per call when decoding."""
 
 DecodingOptions = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Options of `CorrectionSearch`, and the scores obtained with them."""
+    """Options of `CorrectionSearch`, and the scores obtained with them, in percent."""
 
     options: DecodingOptions
     scores: Mapping[str, float]
@@ -59,7 +59,7 @@ class TuningResult:
         return {name: value for name, value in self.best.options.items() if value != default[name]}
 
     def lines(self) -> list[str]:
-        """Describe the search and its scores as lines of text."""
+        """Return lines of text that describe the search and its scores."""
         searched = prod(map(len, GRID.values()))
         lines = [
             f"{searched} combinations of {len(GRID)} options compared in the first round, "
@@ -72,13 +72,13 @@ class TuningResult:
 
 
 class StoredScores:
-    """An engine that stores the scores of each sentence.
+    """An engine that caches the scores of each sentence.
 
-    The models read each sentence once. New sentences are batched by length.
+    The models score each distinct sentence once. New sentences are batched by length.
     """
 
     def __init__(self, engine: Callable[[Spans], TopEdits], batch_size: int) -> None:
-        """Wrap an engine."""
+        """Wrap an engine. It is called with at most `batch_size` sentences."""
         self.engine = engine
         self.batch_size = batch_size
         self.known: dict[bytes, TopEdits] = {}
@@ -88,7 +88,7 @@ class StoredScores:
 
         Args:
             text: sentences that begin with <s>.
-            report: called with the number of sentences in each batch.
+            report: called with the number of sentences finished since the last call.
         """
         keys = [ids.tobytes() for ids in text.split(text.ids)]
         new = {key: index for index, key in enumerate(keys) if key not in self.known}
@@ -119,7 +119,7 @@ def tune_edit_confidence(
     """Tune the options of `CorrectionSearch` for an edit tagger on held-out sentences.
 
     All combinations of the values in `edit_search.GRID` are compared on the edits of the first
-    correction round, for which the models read each sentence once. The default options and the
+    correction round. For this, the models score each sentence once. The default options and the
     best combinations are then compared by decoding in all rounds.
 
     Args:
@@ -128,7 +128,7 @@ def tune_edit_confidence(
         config: models and search options. Its tokenizer is ignored: both files must be tokenized.
             If `spelling` is set, the source spelling is corrected first and is not scored.
         metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
-        progress: called with the number of sentences, then with the number of decodings.
+        progress: starts the progress reports, which count sentences and then decodings.
     """
     check_choice("metric", metric, METRICS)
     source, spelling = Path(source), optional_path(config.spelling)
@@ -152,7 +152,7 @@ def tune_edit_confidence(
 
 
 def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list[str], list[str]]:
-    """Return the lines of both files. The spelling of the source is corrected."""
+    """Return the lines of both files. If `spelling` is set, the source spelling is corrected."""
     sources, targets = list(read_lines(source)), list(read_lines(target))
     if not sources or len(sources) != len(targets):
         raise DataError(
@@ -164,7 +164,7 @@ def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list
 
 
 class _Tuner:
-    """An edit tagger and held-out sentences."""
+    """Compares decoding options of an edit tagger on held-out sentences."""
 
     def __init__(
         self, rounds: EditRounds, sources: Sequence[str], targets: Sequence[str], batch_size: int
@@ -176,7 +176,7 @@ class _Tuner:
         self.targets = [line.split() for line in targets]
 
     def search(self, metric: str, progress: ProgressFactory) -> list[DecodingOptions]:
-        """Return the default options and the best options for the first correction round."""
+        """Return the default options, then the best options for the first correction round."""
         text = self.rounds.encode(self.sources)
         scores = self.stored(text, progress("edits tune", "sentences", len(text)))
         candidates = self.rounds.applier.candidates(scores, text, MIN_BIAS)

@@ -68,7 +68,7 @@ def grouped_bars(
 ) -> None:
     """Draw groups of bars. Each group has a bar for each key of `bars`, and a gap for None.
 
-    `errors` contains the lengths of the error bars, with the same keys.
+    `errors` contains the lengths of the error bars, by the same keys.
     """
     width = 0.8 / len(bars)
     for index, (name, values) in enumerate(bars.items()):
@@ -91,7 +91,7 @@ def legend_above(ax: Any, columns: int = 2) -> None:
 
 
 def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
-    """Draw a table of scores, with a group of bars for each row and a bar for each column.
+    """Draw a table of scores as bars, with a group for each row and a bar for each column.
 
     Raise DataError if the rows are error types and there are no gold edits.
     """
@@ -115,9 +115,9 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
 
 
 def draw_features(analysis: FeatureAnalysis, metric: str, path: Path) -> None:
-    """Draw the score of each feature alone, and the score of all other features.
+    """Draw two bars for each feature: the score of the feature alone, and the score without it.
 
-    Horizontal lines show the scores of the first candidates and of the tuned weights.
+    Horizontal lines show the score of the first candidates and the score with the given weights.
     """
     features, scores = analysis.features, analysis.scores
     names = list(features)

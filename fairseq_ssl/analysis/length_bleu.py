@@ -35,7 +35,7 @@ Score = dict[str, float]
 
 
 class LengthBleu(AnalysisResult):
-    """BLEU of each model for each bucket of source lengths."""
+    """BLEU of each model in each source length bucket."""
 
     def tables(self) -> Iterator[Table]:
         """Yield a table with a row for all sentences and a row for each bucket."""
@@ -70,14 +70,14 @@ def score_by_length(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> LengthBleu:
-    """Translate with each checkpoint and compute BLEU for each bucket of source lengths.
+    """Translate with each checkpoint and compute BLEU for each source length bucket.
 
     Args:
-        checkpoints: checkpoints of each model. The first model is the baseline.
+        checkpoints: checkpoint paths by model name. The first model is the baseline.
         data: data folder created by fairseq-preprocess.
-        config: options.
+        config: analysis options (default: `LengthBleuConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: called with the number of sentences translated.
+        progress: starts the progress reports, which count the translated sentences.
     """
     config = config or LengthBleuConfig()
     checkpoints = checkpoint_paths(checkpoints, 2)
@@ -121,7 +121,7 @@ def score_by_length(
 
 
 def _buckets(dataset: Any, ends: Sequence[int]) -> NDArray[np.int64]:
-    """Return the bucket index of each source in a dataset, -1 for empty sources."""
+    """Return the bucket index of each source in a dataset, or -1 for an empty source."""
     lengths: NDArray[np.int64] = dataset.src_sizes - 1
     return np.digitize(lengths, [0, *ends], right=True) - 1
 
@@ -129,10 +129,10 @@ def _buckets(dataset: Any, ends: Sequence[int]) -> NDArray[np.int64]:
 def _bleu(
     pairs: list[list[str]], indices: NDArray[np.int64], number: int, tokenize: str
 ) -> dict[str, Any]:
-    """Return BLEU of all lines and of each bucket, None for an empty bucket.
+    """Return the BLEU of all lines and of each bucket (None if empty), and the signature.
 
     Args:
-        pairs: outputs and references
+        pairs: output lines and reference lines
         indices: bucket index of each line
         number: number of buckets
         tokenize: sacreBLEU tokenizer
@@ -154,7 +154,7 @@ def _means(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _gains(models: dict[str, Any], baseline: str) -> dict[str, list[float | None]]:
-    """Return each model's gain over the baseline in each bucket, None if a mean is missing."""
+    """Return each model's gain over the baseline in each bucket, or None for an empty bucket."""
     return {
         name: [
             None if ours is None or theirs is None else round(ours["mean"] - theirs["mean"], 2)

@@ -28,7 +28,7 @@ class AnalysisResult(ABC):
 
     signature: Signature
     results: dict[str, Any]
-    """Values that can be stored as JSON."""
+    """JSON-serializable values."""
 
     @abstractmethod
     def tables(self) -> Iterator[Table]:
@@ -84,6 +84,6 @@ def checkpoint_digest(checkpoints: Checkpoints) -> str:
 
 
 def mean_and_sd(values: Iterable[float]) -> dict[str, float]:
-    """Return the mean and the sample standard deviation (0 for one value), with 4 decimals."""
+    """Return the mean and the sample standard deviation (0 for one value), to 4 decimals."""
     seeds = SeedRange(list(values))
     return {"mean": round(seeds.mean, 4), "sd": round(seeds.std, 4)}

@@ -65,11 +65,11 @@ def compare_shifted_states(
     """Compare encoder states whose positions are shifted by different offsets.
 
     Args:
-        checkpoints: checkpoints of each model.
+        checkpoints: checkpoint paths by model name.
         data: data folder created by fairseq-preprocess.
-        config: options.
+        config: analysis options (default: `ShiftSimilarityConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: called with the number of sentences encoded.
+        progress: starts the progress reports, which count the encoded sentences.
     """
     config = config or ShiftSimilarityConfig()
     offsets = config.offsets
@@ -102,7 +102,7 @@ def similarities(
     The result is [offsets, offsets]. Similarities are averaged over the positions of each
     sentence, including </s>, and then over sentences (Kiyono, 2022, eq. 6.3).
 
-    `done` is called with the size of each batch.
+    `done` is called with the number of sentences in each batch.
     """
     total, sentences = np.zeros((len(offsets), len(offsets))), 0
     with torch.inference_mode():
@@ -122,7 +122,7 @@ def similarities(
 
 
 def _states(encoder: Any, tokens: Tensor, lengths: Tensor, offset: int) -> Tensor:
-    """Return the last encoder states [batch, time, dim] with positions shifted by `offset`."""
+    """Return the encoder output with positions shifted by `offset`, [batch, time, dim]."""
     with _shift_positions(encoder, offset):
         states: Tensor = encoder(tokens, lengths)["encoder_out"][0]
     return states.transpose(0, 1).float()
@@ -132,8 +132,8 @@ def _states(encoder: Any, tokens: Tensor, lengths: Tensor, offset: int) -> Tenso
 def _shift_positions(encoder: Any, offset: int) -> Iterator[None]:
     """Shift the encoder's positions by `offset` within the context.
 
-    Relative positions are not changed. Raise DataError for learned positions and for encoders that
-    are not Transformers.
+    An encoder with only relative positions is not changed. Raise DataError for learned positions
+    and for encoders that are not Transformers.
     """
     if not hasattr(encoder, "embed_positions"):
         raise DataError(

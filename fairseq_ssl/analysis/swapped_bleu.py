@@ -1,4 +1,4 @@
-"""BLEU of the first sentence of joined lines, in both orders (Kiyono, 2022, table 6.3)."""
+"""BLEU of the first sentence in joined lines, original and swapped (Kiyono, 2022, table 6.3)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SwappedBleu(AnalysisResult):
     """BLEU of the first sentence in the original and the swapped order, and the difference."""
 
     def tables(self) -> Iterator[Table]:
-        """Yield a table with the mean and standard deviation of each model."""
+        """Yield a table with each model's mean BLEU and standard deviation, and the drop."""
         rows = [
             [name, *(f"{model[key]['mean']:.2f} ± {model[key]['sd']:.2f}" for key in KEYS)]
             for name, model in self.results["models"].items()
@@ -43,7 +43,7 @@ class SwappedBleu(AnalysisResult):
         yield ["", *KEYS], rows
 
     def draw(self, path: str | Path) -> None:
-        """Draw bars of the mean BLEU of each model in the original and the swapped order."""
+        """Draw each model's mean BLEU in the original and the swapped order as bars."""
         models = self.results["models"].items()
         orders = KEYS[:2]
         with figures.figure(path) as (ax,):
@@ -67,11 +67,11 @@ def score_swapped(
     """Translate joined sentences twice: unchanged, and with the first sentence moved to the end.
 
     Args:
-        checkpoints: checkpoints of each model.
+        checkpoints: checkpoint paths by model name.
         data: data folder created by fairseq-preprocess.
-        config: options.
+        config: analysis options (default: `SwappedBleuConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: called with the number of lines translated.
+        progress: starts the progress reports, which count the translated lines.
     """
     config = config or SwappedBleuConfig()
     plain, separator = line_detokenizer(config), config.separator
@@ -118,11 +118,11 @@ def first_sentences(
     *,
     swapped: bool,
 ) -> tuple[list[str], int]:
-    """Translate the lines with indices `chosen`. Return the translation of X_1 from each output.
+    """Translate the lines with indices `chosen`. Return the translations of their first sentences.
 
     Also return the number of outputs with more or fewer sentences than the source.
 
-    If `swapped`, the source is X_2, ..., X_n, X_1 and the last output sentence is returned.
+    If `swapped`, the first sentence is moved to the end, so its translation is the last sentence.
     """
     dictionary, separator = trained.task.source_dictionary, config.separator
     copied = getattr(dictionary, "unknown", ())  # for models that copy, `index` adds every word
@@ -146,7 +146,7 @@ def swap(tokens: Tensor, mark: int) -> Tensor:
     """Move the sentence before the first separator to the end, before </s>.
 
     Args:
-        tokens: ids [time] of X_1, ..., X_n and </s>.
+        tokens: ids of the joined sentences and </s>, [time].
         mark: id of the separator.
     """
     sentences = split_ids(tokens[:-1].numpy(), mark)

@@ -27,17 +27,17 @@ from fairseq_ssl.io.jobs import ProgressFactory, silent_progress
 from fairseq_ssl.signature import Signature
 
 TokenScores = list[NDArray[np.float32]]
-"""Log-probabilities of the gold tokens of each sentence."""
+"""Gold token log-probabilities, one array per sentence."""
 
 
 class TokenWins(AnalysisResult):
-    """Fraction of gold tokens to which a model gives a higher probability than the first model.
+    """Fraction of gold tokens to which a model assigns a higher probability than the first model.
 
     Each model except the first has a table of fractions by frequency rank and by position.
     """
 
     def tables(self) -> Iterator[Table]:
-        """Yield a table of ranks and positions for each model except the first."""
+        """Yield a table of fractions by rank and position for each model except the first."""
         results = self.results
         for name, table in results["models"].items():
             rows = [
@@ -70,11 +70,11 @@ def compare_gold_tokens(
     """Compare the gold token probabilities of each model with those of the first model.
 
     Args:
-        checkpoints: checkpoints of each model. Each model needs the same number of checkpoints.
+        checkpoints: checkpoint paths by model name, the same number for each model.
         data: data folder created by fairseq-preprocess.
-        config: options.
+        config: analysis options (default: `TokenWinsConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: called with the number of sentences scored.
+        progress: starts the progress reports, which count the scored sentences.
     """
     config = config or TokenWinsConfig()
     subsets = config.subsets
@@ -117,7 +117,7 @@ def compare_gold_tokens(
 
 
 def _gold_ranks(trained: TrainedModels, subsets: Sequence[str]) -> list[NDArray[np.int64]]:
-    """Return the frequency ranks of the gold tokens of each sentence, without </s>."""
+    """Return the frequency ranks of the gold tokens without </s>, one array per sentence."""
     ranks = frequency_ranks(trained)
     targets = [trained.pairs(subset).tgt for subset in subsets]
     every = [split[i][:-1] for split in targets for i in range(len(split))]
@@ -131,7 +131,7 @@ def _known(tokens: Tensor, dictionary: Any) -> Tensor:
 
 
 def _in_reading_order(trained: TrainedModels, tokens: Tensor) -> Tensor:
-    """Return token values in reading order: they are reversed if the data is reversed."""
+    """Return token values in reading order. Those of right-to-left models are reversed."""
     return tokens.flip(0) if getattr(trained.task.cfg, "right_to_left", False) else tokens
 
 
@@ -142,9 +142,9 @@ def _fractions(
     ranks: Sequence[int],
     positions: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the fractions of tokens that a model predicts better, over all its checkpoints.
+    """Return the fractions of tokens that a model predicts better than the baseline.
 
-    A cell without tokens is None.
+    The tokens of all checkpoints are counted together. A cell without tokens is None.
     """
     higher: Any = 0
     total: Any = 0
@@ -167,10 +167,10 @@ def _fractions(
 def gold_scores(
     trained: TrainedModels, dataset: Any, max_tokens: int, done: Callable[[int], object]
 ) -> TokenScores:
-    """Return log p(y_j | y_<j, X) of the target tokens of each sentence, except </s>.
+    """Return the log-probability log p(y_j | y_<j, X) of each target token except </s>.
 
-    The tokens are in reading order, also for models that generate from right to left. `done` is
-    called with the size of each batch.
+    The scores are in reading order, even for models that generate from right to left. `done` is
+    called with the number of sentences in each batch.
     """
     scores: TokenScores = [np.empty(0, np.float32)] * len(dataset)
     model, pad = trained.model, trained.task.target_dictionary.pad()
@@ -188,7 +188,7 @@ def gold_scores(
 
 
 def frequency_ranks(trained: TrainedModels, chunk: int = 1000) -> NDArray[np.int64]:
-    """Return the frequency rank of each target symbol, [symbols]. Rank 1 is the most frequent."""
+    """Return each symbol's frequency rank in the training targets (1: most frequent), [symbols]."""
     targets = trained.pairs("train").tgt
     counts = np.zeros(len(trained.task.target_dictionary), dtype=np.int64)
     for start in range(0, len(targets), chunk):
@@ -211,8 +211,8 @@ def count_higher(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count the tokens that `first` scores higher than `second`, and all tokens.
 
-    Both counts are arrays [ranks, positions]. Bin b contains the values above end b - 1 and up to
-    end b. The last bin contains all larger values. Ties do not count as higher.
+    Both counts are arrays [ranks, positions]. A bin contains the values above the previous upper
+    bound, up to its own. The last bin contains all larger values. Ties do not count as higher.
 
     Args:
         first: gold token scores of a model.

@@ -26,7 +26,7 @@ ReadError = Callable[[str], DataError]
 
 
 class CheckedLines:
-    """One side of a fairseq dataset. An id that is not in the dictionary raises DataError."""
+    """One side of a fairseq dataset. Access to an unreadable or invalid line raises DataError."""
 
     def __init__(self, lines: Any, dictionary: Any, read_error: ReadError) -> None:
         self.lines = lines
@@ -34,7 +34,7 @@ class CheckedLines:
         self.read_error = read_error
 
     def __getitem__(self, index: int) -> Tensor:
-        """Return a sentence [time]."""
+        """Return the ids of a sentence, [time]."""
         try:
             ids: Tensor = self.lines[index]
         except (IndexError, OSError, OverflowError, ValueError) as error:
@@ -165,7 +165,7 @@ def translate(
 ) -> list[str]:
     """Return the best translation of each source in `dataset`, in order.
 
-    `done` is called with the size of each batch.
+    `done` is called with the number of sentences in each batch.
     """
     names = ("beam", "lenpen", "max_len_a", "max_len_b")
     options = Namespace(**{name: getattr(config, name) for name in names})

@@ -35,7 +35,7 @@ class DroppedRow:
     """Line number in the files, starting at 1."""
     text: tuple[str, ...]
     score: Any
-    """Score from the filter that dropped the row, converted to JSON types."""
+    """Score from the filter that dropped the row, converted to a JSON-serializable value."""
 
     @staticmethod
     def of(line: int, row: Row, score: Any) -> DroppedRow:
@@ -55,10 +55,10 @@ class DropCount:
 
 
 def filter_block(chain: FilterChain, block: Block) -> BlockResult:
-    """Return the rows that pass all filters except ``duplicates``.
+    """Apply all filters except ``duplicates`` to a block. Return the rows that pass them.
 
-    Dropped rows are counted by the index of their filter in the chain. If the chain contains
-    ``duplicates``, the result includes the `RowKeys` of the kept rows.
+    The number and examples of rows that a filter drops are stored under its index in the chain. If
+    the chain contains ``duplicates``, the result includes the `RowKeys` of the kept rows.
     """
     is_valid = True
     try:
@@ -81,22 +81,22 @@ def filter_block(chain: FilterChain, block: Block) -> BlockResult:
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Keys of the rows of a block that pass all filters except ``duplicates``."""
+    """Deduplication keys of a block's rows that pass all filters except ``duplicates``."""
 
     rows: Indices
-    """Row indices in the block."""
+    """Row indices in the block, [rows]."""
     keys: Hashes
-    """Result of `DuplicateFilter.keys`."""
+    """Result of `DuplicateFilter.keys`, [rows, keys, 2]."""
 
 
 def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> BlockResult:
-    """Drop the kept rows for which `is_new` is False, and count them.
+    """Drop rows from the result of a block, and count them.
 
     Args:
-        result: result for a block, with the kept rows
-        rows: indices of the kept rows in the block
+        result: result of a block, which contains the rows that pass the other filters
+        rows: indices of these rows in the block, [rows]
         is_new: False for each row to drop, [rows]
-        kind: key of the count and examples of dropped rows
+        kind: key under which the count and the examples of dropped rows are stored
     """
     if is_new.all():
         return result
@@ -115,7 +115,7 @@ def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> B
 
 @dataclass(frozen=True)
 class BlockRows:
-    """The rows of a block, which are split into lines and measured only if a filter needs it."""
+    """The rows of a block. The block is split into lines and measured only if needed."""
 
     block: Block
     is_valid: bool = True
@@ -146,7 +146,7 @@ class BlockRows:
         return list(zip(*self._raw_sides(indices), strict=True))
 
     def select(self, indices: Indices) -> BlockResult:
-        """Return the lines of each side at these indices, with counts of all and kept lines."""
+        """Return a result with the rows at these indices and the numbers of all and kept rows."""
         if len(indices) == len(self):
             outputs = tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
         else:
@@ -165,7 +165,7 @@ def filter_rows(
 ) -> tuple[Indices, list[DropCount]]:
     """Apply all filters except ``duplicates``, each to the rows that earlier filters keep.
 
-    Return the indices of the kept rows, and the count and examples of rows dropped by each filter.
+    Return the indices of the kept rows, and the number and examples of rows each filter dropped.
     """
     left, dropped = np.arange(len(rows)), []
     for name, rule in zip(chain.names, chain.filters, strict=False):
@@ -209,7 +209,7 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 
 
 def hash_block(duplicates: DuplicateFilter, block: Block) -> Hashes:
-    """Return the keys of all rows of a block, to resume an interrupted run."""
+    """Return the deduplication keys of a block's rows, which a resumed run needs."""
     lines = map(block.raw_lines, range(len(block.data)))
     return duplicates.keys(list(zip(*lines, strict=True)))
 
@@ -223,7 +223,7 @@ def _decode(raw: bytes) -> str:
 
 
 def _plain_score(score: Any) -> Any:
-    """Convert a score to JSON types. Convert other types to strings."""
+    """Convert a score to a JSON-serializable value. Values of other types become strings."""
     if isinstance(score, np.void):
         score = {name: score[name] for name in score.dtype.names or ()}
     if hasattr(score, "_asdict"):

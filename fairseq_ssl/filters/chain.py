@@ -45,7 +45,7 @@ class FilterSpec:
     options: Mapping[str, Value]
 
     def __str__(self) -> str:
-        """Return the specification with all options, such as ``duplicates:by=pair``."""
+        """Return the specification with all options, such as ``duplicates:by=pair:near=0.0``."""
         return _full_name(self.name, filter_class(self.name), self.options)
 
 
@@ -55,17 +55,17 @@ FilterRequest: TypeAlias = "str | Sequence[FilterSpec | Filter[Any]]"
 
 @dataclass(frozen=True)
 class FilterChain:
-    """Filters in the order of their application, and the duplicate filter, applied last."""
+    """Filters in order of application. The duplicate filter is separate and is applied last."""
 
     names: tuple[str, ...]
-    """Specifications of all filters, such as ``identical:ignore-case=true``."""
+    """Specifications of all filters with all options, such as ``encoding:twice=true``."""
     filters: tuple[Filter[Any], ...]
     duplicates: DuplicateFilter | None
     sources: Mapping[str, str] = field(default_factory=dict)
-    """Digest of the source file of each user-defined class, by class name.
+    """Source file digests of user-defined filter classes, by class name.
 
-    For an object or a class without a file it is a random string, because a change could not be
-    detected. An interrupted job with such a filter starts anew.
+    The digest is random for a filter passed as an object, or a class without a source file, because
+    changes to it cannot be detected. An interrupted job with such a filter starts anew.
     """
 
     @property
@@ -87,8 +87,8 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     """Build the filters for text with one or two sides.
 
     The filter ``duplicates`` is moved to the end. Of duplicate rows, it keeps the first one that
-    passes all other filters. The order of the other filters does not change the output, only speed
-    and the counts per filter.
+    passes all other filters. The order of the other filters affects only the speed and the counts
+    per filter, not the output.
     """
     requested = parse_filters(filters) if isinstance(filters, str) else filters
     built = [(_build_filter(request, sides), request) for request in requested]
@@ -112,14 +112,14 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
 
 
 def describe_filters() -> str:
-    """Return a text that lists all filters and their options, for the help of a command."""
+    """Return a text that lists all filters and their options, for command-line help."""
     return specs.describe_registry(FILTERS)
 
 
 def filter_class(name: str) -> type[Any]:
     """Return the class of a filter from its name in `FILTERS` or from ``package.module:Class``.
 
-    The module of the class is imported, which must be on Python's import path.
+    The class's module is imported. It must be on Python's import path.
     """
     if ":" not in name:
         specs.check_name(NOUN, FILTERS, name)
@@ -176,7 +176,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any], is_object: bool) -> str:
-    """Return a digest of a class's source file. It is random for an object or without a file."""
+    """Return a digest of a class's source file, or a random one for an object or without a file."""
     try:
         source = uuid4().bytes if is_object else Path(inspect.getfile(cls)).read_bytes()
     except (TypeError, OSError):
@@ -203,13 +203,13 @@ def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] 
 
 
 MAX_DEPTH = 20
-"""Maximum nesting depth of a YAML file. A filter chain has four levels."""
+"""Maximum nesting depth of a YAML file. A filter chain has at most five levels."""
 
 
 def read_filters(path: str | Path) -> list[FilterSpec]:
     """Read a filter chain from the list ``filters`` in a YAML file.
 
-    Each item is a filter name or ``{name: {option: value}}``.
+    Each item is a specification such as ``clean:max=100``, or ``{name: {option: value}}``.
     """
     content = _read_yaml(path)
     if not isinstance(content, dict) or "filters" not in content:
@@ -281,7 +281,7 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
 
 
 def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str, Value]:
-    """Return the option's field name and value. The value must have the type of the default."""
+    """Return an option's field name and value. Raise UsageError if the value's type is wrong."""
     field_name = specs.check_option(NOUN, name, cls, str(key))
     default: Any = options_of(cls)[field_name].default
     if isinstance(default, str) and isinstance(value, list):

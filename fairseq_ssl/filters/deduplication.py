@@ -1,4 +1,4 @@
-"""Deduplication of rows with hashes, and of similar rows with MinHash."""
+"""Deduplication of equal rows with hashes, and of similar rows with MinHash."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class HashSet:
         return np.asarray(is_new.all(axis=1))
 
     def add(self, hashes: Hashes) -> NDArray[np.bool_]:
-        """Add hashes. Return a mask of those that are new, without repetitions within `hashes`."""
+        """Add hashes. Return a mask of new hashes. Of equal hashes, only the first is marked."""
         added, first = np.unique(hashes, return_index=True)
         for array in self._arrays:
             place = np.searchsorted(array, added)
@@ -76,7 +76,7 @@ class DuplicateFilter:
 
     A key is a BLAKE2 hash of 16 bytes. Without `near`, it is the hash of the row's text. With
     `near`, each key is the hash of a band of the row's MinHash signature. A band contains the
-    minima of several hash functions over the lowercase character n-grams of the row. The
+    minima of several hash functions over the row's lowercase character n-grams. The
     probability that two rows share a band rises steeply near the similarity `near`. Character
     n-grams are used because a sentence has few words, punctuation changes words, and some languages
     do not separate words.
@@ -99,9 +99,9 @@ class DuplicateFilter:
             _min_hash(self.near)
 
     def keys(self, rows: Sequence[tuple[bytes, ...]]) -> Hashes:
-        """Return the keys of each row's text to compare, [rows, keys, 2].
+        """Return the keys of each row, [rows, keys, 2]. Only the text that `by` selects is used.
 
-        A `HashSet` needs only the first half of each key. Among 10^9 different keys, the
+        A `HashSet` stores only the first half of each key. Among 10^9 different keys, the
         probability that the first halves of any two keys are equal is 3%.
         """
         texts: Iterable[bytes]
@@ -119,7 +119,7 @@ class DuplicateFilter:
 
 @lru_cache
 def _min_hash(near: float) -> tuple[int, int, Integers]:
-    """Return the number of bands, the size of a band and the permutations, [2, functions]."""
+    """Return the number of bands, the band size and the permutation parameters, [2, functions]."""
     datasketch = import_optional("datasketch", "Search for near-duplicates", "scale")
     index = datasketch.MinHashLSH(threshold=near, num_perm=PERMUTATIONS)
     used = datasketch.MinHash(num_perm=PERMUTATIONS, seed=1, scheme="affine32").permutations
@@ -163,7 +163,7 @@ def _hash_ngrams(codes: Integers) -> Integers:
 
 
 def _bands(signatures: Integers, count: int, size: int) -> Iterator[bytes]:
-    """Yield the bytes of each band of each signature. They start with the index of the band."""
+    """Yield each band of each signature as bytes, which start with the band index."""
     bands = np.empty((len(signatures), count, size + 1), "<u4")
     bands[:, :, 0] = np.arange(count)
     bands[:, :, 1:] = signatures.reshape(len(signatures), count, size)

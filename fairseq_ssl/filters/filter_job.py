@@ -109,7 +109,7 @@ def _filter_batches(pairs: Iterator[Pair], chain: FilterChain, sides: int) -> It
 
 
 class RowFilter:
-    """Picklable function that returns a mask of the rows of a batch that pass all filters.
+    """Picklable function that marks the rows in a batch that pass all filters.
 
     The marked rows do not depend on batching. `filter_files` keeps the same rows.
 
@@ -135,7 +135,7 @@ class RowFilter:
             )
 
     def __call__(self, *columns: Iterable[str]) -> NDArray[np.bool_]:
-        """Return a mask of the rows that pass, [rows]. Each column is a side of the rows."""
+        """Return a mask of the rows that pass all filters, [rows]. Each column is one side."""
         if len(columns) != self._sides:
             raise UsageError(
                 f"The number of columns is {len(columns)}. Expected {self._sides}, the number of "
@@ -189,9 +189,9 @@ def filter_files(
         outputs: one file or folder of parts per input, or a binary stream for monolingual text
         filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
             `Filter` objects
-        executor: runs the blocks or parts (default: this process)
+        executor: processes the blocks or parts (default: in this process)
         overwrite: replace existing outputs
-        progress: called with the number of filtered lines
+        progress: starts the progress report, which counts the lines read
 
     Returns:
         The summary, or None if the outputs were already complete or other shards must finish first.
@@ -216,7 +216,7 @@ def filter_files(
 
 @dataclass
 class _FilterJob(TextJob):
-    """The job of `filter_files`.
+    """Resumable job that `filter_files` runs.
 
     Whether a row is a duplicate depends on all earlier rows. If outputs are files, the calling
     process drops duplicates. If outputs are folders of parts, three stages drop them in bounded
@@ -238,7 +238,7 @@ class _FilterJob(TextJob):
 
     @property
     def part_size(self) -> int:
-        """Default input size of a part in bytes.
+        """Default input size per part, in bytes.
 
         It is smaller with `near`, because a line then has several keys, which are kept in memory.
         """
@@ -280,7 +280,7 @@ class _FilterJob(TextJob):
         return counts
 
     def prepare(self) -> BlockFunction:
-        """Return the function that filters a block. Restore the keys of an interrupted run."""
+        """Return the function that filters a block. Restore the seen keys of an interrupted run."""
         work = partial(filter_block, self.chain)
         if self.chain.duplicates is None or not self.totals["lines"]:
             return work
@@ -307,7 +307,7 @@ class _FilterJob(TextJob):
 
     @property
     def _kind(self) -> str:
-        """Key of the duplicate counts and examples in the tally: index of the duplicate filter."""
+        """Tally key for the count and examples of duplicates: the duplicate filter's index."""
         return str(len(self.chain.names) - 1)
 
     def _drop_duplicates(self, result: BlockResult) -> BlockResult:
@@ -336,7 +336,7 @@ class _FilterJob(TextJob):
 def _pack_part(
     chain: FilterChain, duplicates: DuplicateFilter, size: int | None, index: int, span: Span
 ) -> Iterator[BlockResult]:
-    """Yield the counts and examples of rows dropped from a part, then its key file."""
+    """Yield the counts and examples of rows dropped from a part, then the bytes of its key file."""
     rows, keys = [np.arange(0)], [duplicates.keys([])]
     for block in span_blocks(span, size):
         result = filter_block(chain, block)
@@ -350,7 +350,7 @@ def _pack_part(
 def _pack_duplicates(
     key_files: Sequence[Path], index: int, buckets: range
 ) -> Iterator[BlockResult]:
-    """Yield the file with the duplicates in a range of keys."""
+    """Yield the bytes of the file that lists the duplicates in a range of key buckets."""
     for data in pack_dropped(key_files, buckets):
         yield BlockResult((data,), Counter())
 
@@ -363,15 +363,15 @@ def _keep_rows(
     index: int,
     span: Span,
 ) -> Iterator[BlockResult]:
-    """Yield the rows of a part that are not duplicates.
+    """Yield the rows of a part that pass the other filters and are not duplicates.
 
     Args:
-        folder: folder of the job
-        duplicates: files of the stage ``duplicates``
-        kind: key of the duplicate counts and examples
+        folder: job folder with the key files
+        duplicates: files from the stage ``duplicates``
+        kind: tally key for the count and examples of duplicates
         size: block size in bytes
-        index: index of the part
-        span: lines of the part
+        index: part index
+        span: input lines of the part
     """
     record = read_json(folder / record_file("keys", index))
     # Lines and kept rows are counted below.

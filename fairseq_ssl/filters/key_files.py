@@ -1,17 +1,17 @@
-"""Files with row keys and with dropped rows, for deduplication of a corpus in many parts.
+"""Files of row keys and of dropped rows, to deduplicate a corpus that is split into parts.
 
 Three steps decide which rows to drop. The calls of a step can run in different processes or on
 different machines:
 
-1. `pack_keys` creates the key file of a part, with the row keys and the duplicates in the part.
+1. `pack_keys` creates a part's key file, with its row keys and the duplicates within the part.
 2. `pack_dropped` reads a range of keys from the key files of all parts, and creates a file with the
    rows that share a key with an earlier part. `plan_ranges` divides the keys into ranges that fit
    into memory.
 3. `read_dropped` returns the dropped rows of a part.
 
-A file contains little-endian integers: the number of groups, the offset of each group and of the
-end, 8 bytes each, and the records, sorted by group. A key file contains `BUCKETS` groups of keys
-with their rows, and one group of dropped rows. The first 12 bits of a key are the index of its
+A file contains little-endian integers: the number of groups, the record offset of each group and of
+the end (8 bytes each), and the records, sorted by group. A key file contains `BUCKETS` groups of
+keys with their rows, and one group of dropped rows. The first 12 bits of a key are the index of its
 bucket. A key file contains each key once, so that a frequent line does not make its bucket large. A
 file of dropped rows contains one group per part.
 """
@@ -33,7 +33,7 @@ from fairseq_ssl.io.text_files import open_bytes
 
 BUCKETS = 2**12
 SHIFT = np.uint64(64 - 12)
-"""Number of bits by which the first half of a key is shifted to get the index of its bucket."""
+"""Right shift, in bits, that maps the first half of a key to its bucket index."""
 MAX_KEYS = 8_000_000
 """Default maximum number of keys in a range."""
 RECORD = np.dtype([("key", "<u8", 2), ("row", "<u4")])
@@ -49,7 +49,7 @@ def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
 
     Args:
         keys: result of `DuplicateFilter.keys`, [rows, keys, 2]
-        rows: row indices in the part, ascending
+        rows: row indices in the part, in ascending order, [rows]
     """
     if len(rows) and rows[-1] >= MAX_ROWS:
         raise DataError(
@@ -68,7 +68,7 @@ def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
 
 
 def plan_ranges(key_files: Sequence[Path], max_keys: int = MAX_KEYS) -> list[range]:
-    """Divide the buckets into ranges that contain about `max_keys` keys or less in all files.
+    """Divide the buckets into ranges that contain about `max_keys` keys or fewer over all files.
 
     `pack_dropped` needs about 60 bytes of memory per key in its range.
     """
@@ -82,7 +82,7 @@ def pack_dropped(key_files: Sequence[Path], buckets: range) -> Iterator[bytes]:
 
     Args:
         key_files: key files of all parts, in part order
-        buckets: a range from `plan_ranges`
+        buckets: range of buckets, from `plan_ranges`
     """
     parts = [_read_groups(path, RECORD, buckets) for path in key_files]
     ends = np.cumsum([len(records) for records in parts])
@@ -105,9 +105,9 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
     """Return the indices of the dropped rows of a part, in ascending order.
 
     Args:
-        part: index of the part
-        key_file: key file of the part
-        dropped_files: files of `pack_dropped` for all ranges
+        part: part index
+        key_file: the part's key file, which lists the duplicates within the part
+        dropped_files: files from `pack_dropped`, one for each range of buckets
     """
     in_part = _read_groups(key_file, RECORD, range(BUCKETS, BUCKETS + 1))["row"]
     others = (_read_groups(path, "<u4", range(part, part + 1)) for path in dropped_files)
@@ -115,7 +115,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
 
 
 def _pack_groups(records: NDArray[Any], groups: Hashes, count: int) -> Iterator[bytes]:
-    """Yield the bytes of a file with `count` groups of records. `groups` must be sorted."""
+    """Yield the bytes of a file. `groups` contains each record's group index, ascending."""
     offsets = np.searchsorted(groups, np.arange(count + 1, dtype=np.uint64))
     yield np.array([count, *offsets], "<u8").tobytes()
     for start in range(0, len(records), WRITTEN):
@@ -145,9 +145,9 @@ def _read(
 
 
 def _sort(keys: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return the indices that sort the keys, and a mask of the sorted keys that repeat a key.
+    """Return the indices that sort the keys, and a mask of sorted keys that equal the previous key.
 
-    The sort is stable, so the first of equal keys is not marked.
+    The sort is stable: of equal keys, only the first one in the input is not marked.
     """
     order = np.argsort(keys[:, 0], kind="stable")
     is_equal = _equals_previous(keys[order])
@@ -158,7 +158,7 @@ def _sort(keys: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
 
 
 def _equals_previous(keys: Hashes) -> NDArray[np.bool_]:
-    """Return a mask of the key halves that are equal to the same half of the previous key."""
+    """Return a mask of key halves that equal the same half of the previous key, [keys, 2]."""
     is_equal = np.zeros(keys.shape, np.bool_)
     np.equal(keys[1:], keys[:-1], out=is_equal[1:])
     return is_equal

@@ -1,4 +1,4 @@
-"""Language filter, and language identification of batches of lines with py3langid's model."""
+"""Language filter, and batched language identification with py3langid's model."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from fairseq_ssl.filters.rules import Filter, Row
 from fairseq_ssl.options import option
 
 MAX_BATCHED = 1000
-"""Maximum length in bytes of a line in a batch. A batch takes one step per byte of its longest
-line."""
+"""Maximum length of a batched line, in bytes. A batch takes a step per byte of its longest line."""
 UNKNOWN_SCORE = float(np.finfo(np.float32).min)
-"""Score that all languages get for a line without known features."""
+"""Score of every language for a line without known features."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         _identifier(self.candidates)  # load the model once, before workers are forked
 
     def score(self, rows: Sequence[Row]) -> list[tuple[str, ...]]:
-        """Return the language of each side of each row. It is empty if unknown or not checked."""
+        """Return the language of each side of each row, or "" if unknown or not checked."""
         sides = [
             self.identify([row[side] for row in rows]) if language else [""] * len(rows)
             for side, language in enumerate(self._expected)
@@ -72,7 +71,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         )
 
     def identify(self, lines: Sequence[str]) -> list[str]:
-        """Return the language of each line. It is empty for a line without known features."""
+        """Return the language of each line, or "" for a line without known features."""
         identifier = _identifier(self.candidates)
         texts = [identifier._encode(line) for line in lines]
         batched = [row for row, text in enumerate(texts) if 0 < len(text) <= MAX_BATCHED]
@@ -93,7 +92,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
 
 @lru_cache
 def _identifier(candidates: str) -> Any:
-    """Load langid's model, limited to candidates such as ``en+de``, in one or two seconds."""
+    """Load langid's model for candidates such as ``en+de``. This takes one or two seconds."""
     package = import_optional("py3langid.langid", "The filter langid", "wmt")
     identifier = package.LanguageIdentifier.from_model_file(package.MODEL_FILE)
     if candidates:
@@ -120,10 +119,10 @@ def _identify_batch(identifier: Any, texts: Sequence[bytes]) -> list[str]:
 def _count_features(
     identifier: Any, texts: Sequence[bytes]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return line indices, features and counts, one of each per feature of a line, sorted by line.
+    """Return the line index, the feature index and the count of each feature in each line.
 
-    In each step, langid's automaton reads one byte of each line. Lines are sorted by length, so
-    that the lines that have not ended are the first ones.
+    The arrays are sorted by line. In each step, langid's automaton reads one byte of each line. It
+    reads the lines in order of decreasing length, so that unfinished lines come first.
     """
     next_states, feature_of = _automaton(identifier)
     rows = np.asarray(identifier.tk_row).astype(np.int64) << 8
@@ -147,5 +146,5 @@ def _count_features(
 
 @lru_cache
 def _automaton(identifier: Any) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return the table of next states, and the feature of each state, or -1 without a feature."""
+    """Return the table of next states, and the feature index of each state, -1 if it has none."""
     return np.asarray(identifier.tk_nextmove), np.asarray(identifier.tk_output, dtype=np.int32)

@@ -18,7 +18,7 @@ from fairseq_ssl.options import check, option
 Row = tuple[str, ...]
 """A line of monolingual text, or the two lines of a pair.
 
-Bytes that are not UTF-8 are represented by lone surrogates (``surrogateescape``).
+Bytes that are not valid UTF-8 are represented by lone surrogates (``surrogateescape``).
 """
 
 WIDE_SPACES = [
@@ -26,7 +26,7 @@ WIDE_SPACES = [
     for character in "\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000"
     + "".join(map(chr, range(0x2000, 0x200B)))
 ]
-"""UTF-8 codes of non-ASCII whitespace as three-byte integers, padded with a zero byte."""
+"""UTF-8 encodings of non-ASCII whitespace as 3-byte integers, zero-padded on the right."""
 
 Sizes: TypeAlias = NDArray[np.int64]
 RowScore = TypeVar("RowScore")
@@ -37,7 +37,7 @@ class Filter(ABC, Generic[RowScore]):
 
     Subclass it to write your own filter. Specify it as ``package.module:Class``, or pass an
     instance. A dataclass can declare options with `filters.option`. If it has a field ``sides``,
-    the field is set to the number of files. An interrupted run of `filter_files` resumes if its
+    the field is set to the number of sides. An interrupted run of `filter_files` resumes if its
     filters are specified by name and their modules have not changed. With instances, the run starts
     anew.
 
@@ -64,7 +64,7 @@ class Filter(ABC, Generic[RowScore]):
 
 
 class LineSizes:
-    """Line sizes, computed from an array of bytes without a loop over lines.
+    """Line sizes in tokens and characters, computed with array operations on UTF-8 bytes.
 
     Tokens are separated by whitespace, as in `str.split`.
     """
@@ -82,20 +82,20 @@ class LineSizes:
 
     @classmethod
     def of_lines(cls, lines: Iterable[str]) -> LineSizes:
-        """Measure lines that may contain newlines and bytes that are not UTF-8."""
+        """Measure lines that may contain newlines and surrogates for invalid bytes."""
         text = "".join(line.replace("\n", " ") + "\n" for line in lines)
         return cls(text.encode("utf-8", "replace"))
 
     def tokens(self) -> Sizes:
-        """Return the number of tokens of each line."""
+        """Return the number of tokens in each line."""
         return np.add.reduceat(self._lengths > 0, self._starts, dtype=np.int64)
 
     def characters(self) -> Sizes:
-        """Return the number of non-whitespace characters of each line."""
+        """Return the number of non-whitespace characters in each line."""
         return np.add.reduceat(self._lengths, self._starts)
 
     def longest_token(self) -> Sizes:
-        """Return the length in characters of the longest token of each line."""
+        """Return the length of the longest token in each line, in characters, or 0."""
         return np.maximum.reduceat(self._lengths, self._starts)
 
 
@@ -120,7 +120,7 @@ class LengthFilter(Filter[Any]):
 
     @abstractmethod
     def accept(self, score: Any) -> Any:
-        """Return True to keep a row with this score. Map an array of scores to a mask."""
+        """Return True to keep a row with this score. For an array of scores, return a mask."""
 
     def score(self, rows: Sequence[Row]) -> Any:
         """Return one score per row, as an array."""
@@ -147,7 +147,7 @@ class CleanFilter(LengthFilter):
             )
 
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
-        """Return for each row the number of tokens of each side and the longest token's length."""
+        """Return each row's number of tokens per side, and the length of its longest token."""
         tokens = np.stack([side.tokens() for side in sides], axis=1)
         fields = [("tokens", np.int64, (len(sides),)), ("max_word_length", np.int64)]
         scores = np.empty(len(tokens), fields)
@@ -156,7 +156,7 @@ class CleanFilter(LengthFilter):
         return scores
 
     def accept(self, score: Any) -> Any:
-        """Return True if all lengths are within the limits."""
+        """Return True if all lengths and the length ratio are within the limits."""
         shorter, longer = score["tokens"].min(-1), score["tokens"].max(-1)
         accepted = (shorter >= self.min) & (longer <= self.max)
         accepted &= score["max_word_length"] <= self.max_word_length
@@ -170,7 +170,7 @@ UNITS = ("tokens", "characters")
 class MaxLengthFilter(LengthFilter):
     """Drop rows with a long side, measured in tokens or, for languages such as ja, in characters.
 
-    Limits are inclusive. Whitespace is not counted as characters, so that the length of a Japanese
+    Limits are inclusive. Whitespace characters are not counted, so that the length of a Japanese
     sentence does not depend on its word segmentation.
     """
 
@@ -183,7 +183,7 @@ class MaxLengthFilter(LengthFilter):
         check(self)
 
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
-        """Return the length of each side of each row, in tokens or characters."""
+        """Return the length of each side in tokens or characters, [rows, sides]."""
         units = (self.source_unit, self.target_unit)
         lengths = [
             side.tokens() if unit == "tokens" else side.characters()
@@ -210,7 +210,7 @@ class IdenticalFilter(Filter[bool]):
             raise UsageError("The text has only one side. Pass a source and a target to compare.")
 
     def score(self, rows: Sequence[Row]) -> list[bool]:
-        """Return a list that is True for the rows with identical sides."""
+        """Return True for each row with identical sides, and False for the other rows."""
         return [self._normalized(row[0]) == self._normalized(row[1]) for row in rows]
 
     def accept(self, score: bool) -> bool:
@@ -249,7 +249,7 @@ class EncodingFilter(Filter[str]):
             import_optional("ftfy", "The filter encoding")  # once, before workers are forked
 
     def score(self, rows: Sequence[Row]) -> list[str]:
-        """Return the first problem in each row, or an empty string."""
+        """Return a description of the first problem in each row, or an empty string."""
         return [next(filter(None, map(self._problem, row)), "") for row in rows]
 
     def accept(self, score: str) -> bool:

@@ -1,4 +1,4 @@
-"""PHSIC of sentence pairs, and a linear SVM that separates clean from noisy pairs."""
+"""PHSIC scores for sentence pairs, and a linear SVM that separates clean from noisy pairs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PhsicSums:
 
     @classmethod
     def of(cls, sources: Values, targets: Values) -> PhsicSums:
-        """Sum over the rows of [pairs, source_dim] and [pairs, target_dim]."""
+        """Compute the sums over vectors [pairs, source_dim] and [pairs, target_dim]."""
         return cls(len(sources), sources.sum(0), targets.sum(0), sources.T @ targets)
 
     def add(self, other: PhsicSums) -> None:
@@ -48,7 +48,7 @@ class PhsicSums:
 
 @dataclass(frozen=True)
 class Phsic:
-    """PHSIC with a linear kernel, estimated on a corpus (Yokoi et al., 2018)."""
+    """Pointwise HSIC (PHSIC) with linear kernels, estimated on a corpus (Yokoi et al., 2018)."""
 
     source_mean: Values
     """Mean of the source vectors, [source_dim]."""
@@ -58,14 +58,14 @@ class Phsic:
     """Cross-covariance, [source_dim, target_dim]."""
 
     def scores(self, sources: Values, targets: Values) -> Values:
-        """Return the PHSIC of pairs of unit vectors.
+        """Score pairs of unit vectors with PHSIC.
 
         Args:
-            sources: [pairs, source_dim]
-            targets: [pairs, target_dim]
+            sources: source vectors, [pairs, source_dim]
+            targets: target vectors, [pairs, target_dim]
 
         Returns:
-            [pairs]
+            PHSIC values, [pairs]
         """
         dims = sources.shape[1], targets.shape[1]
         if dims != self.covariance.shape:
@@ -122,7 +122,7 @@ SVM_FOLDS = 5
 
 @dataclass(frozen=True)
 class PairClassifier:
-    """A linear classifier. Features are standardized with the statistics of the training set."""
+    """A linear classifier. Features are standardized with training set statistics."""
 
     names: tuple[str, ...]
     means: Values
@@ -135,7 +135,7 @@ class PairClassifier:
         return np.asarray((features - self.means) / self.stds @ self.weights + self.bias)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the parameters as JSON types."""
+        """Return the parameters as a JSON-serializable dictionary."""
         return {
             "names": list(self.names),
             "means": self.means.tolist(),
@@ -146,7 +146,7 @@ class PairClassifier:
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> PairClassifier:
-        """Create a classifier from the output of `to_json`."""
+        """Create a classifier from the output of `to_json`. Raise ValueError if it is invalid."""
         means, stds, weights = (
             np.array(content[name], float) for name in ("means", "deviations", "weights")
         )
@@ -167,7 +167,7 @@ def train_classifier(
     Args:
         clean: features of clean pairs, [pairs, features]
         noisy: features of noisy pairs, [pairs, features]
-        names: names of the features
+        names: feature names, in column order
         seed: random seed of the SVM and of the cross-validation folds
 
     Returns:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
 SMOOTHING = 1e-3
-"""Default value of a in the SIF weight a / (a + p(w)) (Arora et al., 2017)."""
+"""Default a in the smooth inverse frequency (SIF) weight a / (a + p(w)) (Arora et al., 2017)."""
 
 
 @dataclass(frozen=True)
 class SentenceVectors:
-    """Sentence embeddings: SIF-weighted sums of the vectors of known words."""
+    """Sentence embeddings: SIF-weighted sums of word vectors, scaled to unit L2 norm."""
 
     rows: Mapping[str, int]
     """Row index of each word in `weighted`."""
@@ -48,7 +48,7 @@ class SentenceVectors:
 
         Args:
             path: file of word vectors
-            counts: word counts, for p(w)
+            counts: word counts, from which the unigram probabilities p(w) are estimated
             smoothing: the constant a, above 0
         """
         total = sum(counts.values())
@@ -65,7 +65,7 @@ class SentenceVectors:
         return cls(rows, np.stack([*weighted, np.zeros_like(weighted[0])]))
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
-        """Return unit vectors, [sentences, dim], or 0 for sentences without known words."""
+        """Return unit vectors, [sentences, dim]. They are 0 for sentences without known words."""
         if not sentences:
             return np.zeros((0, self.weighted.shape[1]))
         unknown = len(self.weighted) - 1
@@ -79,7 +79,7 @@ class SentenceVectors:
 
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
 TOKENIZERS = ("none", "13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")
-"""sacreBLEU tokenizers that do not download models. Filter files can be untrusted."""
+"""sacreBLEU tokenizers that download no models. Others are rejected: filters can be untrusted."""
 _tokenizer = lru_cache(maxsize=4)(bleu_words)
 FeaturePaths = tuple[str | Path | None, str | Path | None]
 Pairs = Sequence[tuple[str, str]]
@@ -105,7 +105,7 @@ class FeatureExtractor:
     translation: ScoringConfig | None = None
     """Translation model of either direction, for the feature ``cross-entropy``."""
     subwords: FeaturePaths = (None, None)
-    """Subword models of both sides, used for all models. None if the text is already segmented."""
+    """Subword models that segment the input of all models. None if a side is already segmented."""
 
     def __post_init__(self) -> None:
         convert_fields(self, [], ["vectors", "counts", "subwords"])
@@ -157,7 +157,7 @@ class FeatureExtractor:
                 raise _no_vectors(self.vectors[side])
 
     def directions(self, name: str, pairs: Pairs) -> tuple[Values, Values]:
-        """Return unit vectors for a PHSIC feature: [pairs, source_dim], [pairs, target_dim]."""
+        """Return a PHSIC feature's unit vectors, [pairs, source_dim] and [pairs, target_dim]."""
         sides = [[pair[side] for pair in pairs] for side in (0, 1)]
         if name == WORDS:
             files = fingerprints(*(self.vectors or ()), *(self.counts or ()))
@@ -181,7 +181,7 @@ class FeatureExtractor:
         return np.stack(columns, 1)
 
     def _log_probabilities(self, pairs: Pairs) -> Values:
-        """Return the log-probability per token for each target, [pairs]."""
+        """Return the translation model's log-probability per token for each pair, [pairs]."""
         assert self.translation is not None
         segmenters = [subword_segmenter(path) for path in self.subwords]
         files = fingerprints(*self.translation.models, self.translation.data_dir)

@@ -92,14 +92,14 @@ def train_filter(
     """Train a linear SVM on clean pairs and their noisy copies (Kiyono, 2022, section 5.5.1).
 
     Args:
-        bitext: source and target files for the estimation of PHSIC, read twice
+        bitext: source and target files on which PHSIC is estimated
         clean: source and target files of clean pairs, such as test sets
         output: folder for the filter
-        features: feature extractor; without word counts, words are counted in the bitext
+        features: feature extractor; if its `counts` is None, words are counted in the bitext
         seed: random seed, 0 or more
         overwrite: replace an existing folder
-        executor: runs the blocks (default: this process)
-        progress: called with the number of processed blocks
+        executor: processes the blocks (default: in this process)
+        progress: starts the progress reports, which count the processed blocks
     """
     bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
     check_new(output, overwrite)
@@ -135,7 +135,7 @@ def train_filter(
 
 
 def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
-    """Check models and output early, because counting can take hours."""
+    """Check the models and the output path before counting words, which can take hours."""
     if any(features.subwords) and not features.models:
         raise UsageError("`subwords` needs a translation model or masked models.")
     for config in features.models:
@@ -150,7 +150,7 @@ def _word_counts(
     executor: Executor,
     progress: ProgressFactory,
 ) -> list[Counter[str]]:
-    """Return the word counts of both sides, from the files of `features` or from the bitext."""
+    """Return the word counts of both sides, from the `counts` of `features` or from the bitext."""
     if features.counts is not None:
         return [read_counts(path) for path in features.counts]
     totals: list[Counter[str]] = [Counter(), Counter()]
@@ -170,7 +170,7 @@ def _estimate_phsic(
     executor: Executor,
     progress: ProgressFactory,
 ) -> dict[str, Phsic]:
-    """Estimate PHSIC on the bitext. Return the estimate of each PHSIC feature by name."""
+    """Estimate PHSIC on the bitext. Return the estimates by feature name."""
     totals: dict[str, PhsicSums] = {}
     if not features.embedded:
         return {}
@@ -197,7 +197,7 @@ def score_pairs(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> bool:
-    """Score the pairs of a corpus.
+    """Score pairs. Return False if the output was complete or if other shards must finish first.
 
     A score above 0 means a clean pair. Interrupted runs resume.
 
@@ -207,8 +207,8 @@ def score_pairs(
         output: file, folder of parts, or binary stream for the scores, one per line
         computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
         overwrite: replace the output of different pairs or of a different filter
-        executor: runs the blocks or parts (default: this process)
-        progress: called with the number of scored pairs
+        executor: processes the blocks or parts (default: in this process)
+        progress: starts the progress report, which counts the scored pairs
     """
     corpus, outputs = Corpus(_path_pair(pairs)), Outputs.of(output)
     pair_filter = PairFilter.read(folder, options := dict(computing or {}))
@@ -219,7 +219,7 @@ def score_pairs(
 
 @dataclass
 class _ScoreJob(TextJob):
-    """The job of `score_pairs`."""
+    """Resumable job that `score_pairs` runs."""
 
     folder: Path
     pair_filter: PairFilter
@@ -228,7 +228,7 @@ class _ScoreJob(TextJob):
 
     @property
     def part_size(self) -> int:
-        """Default input size of a part in bytes. It is smaller for filters that use models."""
+        """Default input size per part, in bytes. It is smaller for filters that use models."""
         return 2**20 if self.pair_filter.features.models else 2**26
 
     def reads(self) -> list[str | Path]:
@@ -282,11 +282,11 @@ def keep_best(
     Args:
         pairs: source and target files
         scores: output of `score_pairs`; a folder of parts if the outputs are folders of parts
-        outputs: files for the kept pairs, or folders with the same part size as `scores`
+        outputs: source and target files, or folders with the same part size as `scores`
         keep: percentage of the pairs to keep, above 0 and up to 100
         overwrite: replace existing outputs
-        executor: runs the parts (default: this process)
-        progress: called with the number of processed pairs
+        executor: processes the parts (default: in this process)
+        progress: starts the progress report, which counts the processed pairs
 
     Returns:
         The selection, or None if the outputs are already complete or if other shards must finish
@@ -308,7 +308,7 @@ def _path_pair(paths: FilePair) -> tuple[Path, Path]:
 
 @dataclass
 class _KeepJob(TextJob):
-    """The job of `keep_best`.
+    """Resumable job that `keep_best` runs.
 
     For files, the calling process selects the pairs, with all scores in memory. For folders of
     parts, there are three stages:
@@ -329,7 +329,7 @@ class _KeepJob(TextJob):
 
     @property
     def part_size(self) -> int:
-        """Part size of the scores."""
+        """Input size per part, in bytes, from the manifest of the scores."""
         return int(self._manifest["part_size"])
 
     def reads(self) -> list[Path]:
@@ -371,7 +371,7 @@ class _KeepJob(TextJob):
         return Signature("filter-learned-apply", parameters, self.params)
 
     def prepare(self) -> BlockFunction:
-        """Return a function that passes blocks to the selection in order."""
+        """Return a function that forwards blocks unchanged. `_kept` then selects their pairs."""
         return lambda block: BlockResult((), Counter(lines=block.count), keys=block)
 
     def _kept(self, result: BlockResult) -> BlockResult:
@@ -388,7 +388,7 @@ class _KeepJob(TextJob):
             raise unequal_lines(self.corpus.names[0], self.totals["lines"], self.scores)
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Run the selection stages. Return the function that writes a part."""
+        """Run the first two stages. Return a part function, or None if other shards must finish."""
         parts = [self.scores / part["name"] for part in self._manifest["parts"]]
         count = len(parts)
         if len(spans) != count:
@@ -410,7 +410,7 @@ class _KeepJob(TextJob):
 
 
 def _scores_params(path: Path) -> dict[str, Any]:
-    """Return the parameters in the signature of scores, or {} without a signature."""
+    """Return the job parameters in a score signature or manifest, or {} if it is not valid."""
     names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
     with suppress(DataError, LookupError, TypeError):
         content = read_json(path)
@@ -419,13 +419,13 @@ def _scores_params(path: Path) -> dict[str, Any]:
 
 
 def _score_stage(index: int, part: Path) -> Iterator[BlockResult]:
-    """Yield the scores of a part as numbers."""
+    """Yield the scores of a part as the bytes of little-endian 64-bit floats."""
     for scores in read_scores(file_blocks(part)):
         yield BlockResult((scores.astype("<f8").tobytes(),), Counter(lines=len(scores)))
 
 
 def _select(keep: float, index: int, files: Sequence[Path]) -> Record:
-    """Select the best scores. Return the selection as a record."""
+    """Select the highest `keep` percent of all scores. Return the selection as a job record."""
     selection = select_best(lambda: map(_numbers, files), keep)
     return {"files": [], "selection": asdict(selection)}
 
@@ -438,7 +438,7 @@ def _numbers(path: Path) -> Scores:
 def _keep_pairs(
     files: Sequence[Path], selection: Selection, size: int | None, index: int, span: Span
 ) -> Iterator[BlockResult]:
-    """Yield the kept pairs of a part. `files` contain the scores of each part."""
+    """Yield the kept pairs of a part. `files` contain the scores of all parts, one file each."""
     is_kept = selection.is_kept(_numbers(files[index]), index)
     lines = 0
     for block in span_blocks(span, size):

@@ -31,7 +31,7 @@ def noise_pairs(
 
     Args:
         pairs: clean pairs
-        features: feature extractor with the tokenizers
+        features: feature extractor, of which only the tokenizers are used
         counts: word counts of the source and the target, from which words are sampled
         seed: random seed, 0 or more
     """
@@ -87,7 +87,7 @@ class PairFilter:
         return self.classifier.scores(self.features.features(pairs, self.phsic))
 
     def write(self, folder: str | Path, signature: Mapping[str, Any]) -> None:
-        """Write the filter to a folder that already contains the word counts."""
+        """Write the filter and its signature to a folder that already contains the word counts."""
         folder = Path(folder)
         for name, phsic in self.phsic.items():
             phsic.write(folder / f"{name}.npz")

@@ -1,4 +1,4 @@
-"""Select the best of any number of scores in bounded memory."""
+"""Select the highest of any number of scores in bounded memory."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Selection:
     threshold: float
     """Lowest selected score."""
     equal: list[int]
-    """Number of selected scores that equal the threshold, by array."""
+    """Numbers of selected scores that equal the threshold, one per array."""
     digest: str
     """Digest of all scores."""
 
     def is_kept(self, scores: Scores, index: int = 0) -> NDArray[np.bool_]:
-        """Return True for the selected scores of the array with this index."""
+        """Return a mask of the selected scores in the array with this index."""
         level = scores == self.threshold
         kept: NDArray[np.bool_] = level & (np.cumsum(level) <= self.equal[index])
         return kept | (scores > self.threshold)
@@ -44,7 +44,7 @@ def select_best(arrays: Callable[[], Iterable[Scores]], keep: float) -> Selectio
     """Select the highest scores.
 
     Args:
-        arrays: function that returns all scores as arrays; it is called several times
+        arrays: function that returns the arrays of scores; it is called several times
         keep: percentage of the scores to select, above 0 and up to 100
     """
     count, digest = 0, hashlib.sha256()
@@ -63,8 +63,8 @@ def select_best(arrays: Callable[[], Iterable[Scores]], keep: float) -> Selectio
 def _kth_largest(arrays: Callable[[], Iterable[Scores]], k: int) -> tuple[float, int]:
     """Return the k-th largest score, and k minus the number of larger scores.
 
-    Scores are compared as integers. Each pass determines the next digit of the result: it counts
-    the digits of all scores that share the previous digits.
+    Scores are compared as integers. Each pass determines the next `DIGIT` bits of the result: it
+    counts the values of these bits among the scores whose higher bits equal those of the result.
     """
     prefix = np.uint64(0)
     for shift in range(64 - DIGIT, -1, -DIGIT):
@@ -82,13 +82,13 @@ def _kth_largest(arrays: Callable[[], Iterable[Scores]], k: int) -> tuple[float,
 
 
 def _ordered(scores: Scores) -> NDArray[np.uint64]:
-    """Map scores to integers in the same order."""
+    """Map scores to unsigned integers that sort in the same order."""
     bits = (scores + 0.0).view(np.uint64)  # -0.0 becomes 0.0
     return np.where(bits & SIGN, ~bits, bits | SIGN)
 
 
 def read_scores(blocks: Iterable[Block]) -> Iterator[Scores]:
-    """Yield the scores of each block of a text with one score per line."""
+    """Yield the scores in each block of a file with one score per line."""
     for block in blocks:
         try:
             scores = np.array(block.raw_lines(), np.float64)

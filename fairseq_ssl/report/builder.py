@@ -36,7 +36,7 @@ from fairseq_ssl.text.m2 import read_m2
 
 TITLE = "Systems side by side"
 TEST_SET = "test"
-"""Default test set."""
+"""Name of the default test set."""
 MAX_NAMES = 10
 """Maximum number of names to list in an error message."""
 METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
@@ -56,7 +56,7 @@ class Comparison:
         gold: M2 file. It provides `source` and `references` unless they are set. The page then
             also shows error types and the errors that each system corrected.
         metric: one of `METRICS` (default: m2 if `gold` is set, gleu if `source` is similar to the
-            outputs, otherwise bleu).
+            outputs, otherwise bleu; without references, no metric).
         tokenize: sacreBLEU tokenizer, for bleu.
         baseline: system with which the other systems are compared (default: the best system).
     """
@@ -135,7 +135,7 @@ def write_report(
 
 
 def _default_set(names: Sequence[str]) -> str | None:
-    """Return the test set named `TEST_SET`, the only test set, or None."""
+    """Return `TEST_SET` if it is in `names`, the only name if there is one, or None."""
     return TEST_SET if TEST_SET in names else names[0] if len(set(names)) == 1 else None
 
 
@@ -213,7 +213,7 @@ def _add_scores(
 ) -> None:
     """Score each seed, and each sentence of the first seed. Compare the systems.
 
-    Seed scores are not added if the score files already contain them for all systems.
+    Seed scores are not added if the score files already contain this metric for all systems.
     """
     prefix = f"{test_set}: " if test_set else ""
     if sentences.metric:
@@ -241,7 +241,7 @@ def _add_scores(
 
 
 def build_metric(sentences: Sentences, comparison: Comparison) -> Metric:
-    """Return the metric, with the sources and the references or the gold edits."""
+    """Return the metric. Raise UsageError if its references, source or M2 file are not set."""
     name, references = sentences.metric, sentences.references
     if name == "m2":
         if comparison.gold is None:

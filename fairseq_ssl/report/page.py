@@ -49,7 +49,7 @@ class ScoreTable:
     def headings(self) -> list[tuple[str, str]]:
         """Return the test set and the metric of each column.
 
-        If columns differ only in the signature, its number is appended, such as `BLEU [2]`.
+        If columns differ only in the signature, the signature's number is appended: `BLEU [2]`.
         """
         counts = Counter(column[:2] for column in self.columns)
         numbers = {signature: number for number, signature in enumerate(self.signatures(), 1)}
@@ -74,8 +74,8 @@ class ScoreTable:
 def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     """Return a table of scores, with systems in the order of the scores.
 
-    Seeds are scored in a file for each run, or in one file for all systems. The same seed can be in
-    both, so the two lists are not joined: the longer list is used.
+    Seed scores are in one file per run, or in one file for all systems. Both can contain the same
+    seed, so the two lists are not concatenated. The longer list is used.
     """
     rows: dict[str, dict[Column, tuple[dict[str, float], list[float]]]] = {}
     for score in scores:
@@ -112,7 +112,7 @@ def best_scores(table: ScoreTable) -> list[float | None]:
 
 
 def score_html(scores: ScoreTable) -> str:
-    """Return a section with a table of scores, or "" if there are no scores."""
+    """Return an HTML section with a table of scores, or "" if there are no scores."""
     if not scores.rows:
         return ""
     header = ["system"]
@@ -150,7 +150,7 @@ def _score(score: SeedRange | None, is_best: bool) -> str:
 
 
 def comparison_html(comparison: ScoreComparison, number: int) -> str:
-    """Return a section with a plot and a table that compare systems with a baseline."""
+    """Return an HTML section with a plot and a table that compare systems with a baseline."""
     lower = comparison.lower_is_better
     differences = {escape(system): result for system, result in comparison.differences.items()}
     rows = [
@@ -187,7 +187,7 @@ def interval_plot(
     """Return a forest plot as HTML. A dot is a difference, and a line is its 95% interval.
 
     Args:
-        differences: differences by label. Labels are HTML.
+        differences: bootstrap results by label. Labels are HTML.
         lower_is_better: True to swap the colors, for metrics such as error rates.
     """
     ends = [(result.low, result.difference, result.high) for result in differences.values()]
@@ -261,11 +261,11 @@ ORDERS = {
 }
 UNLIKE = {"unlike": "largest word difference"}
 MAX_ALWAYS_SHOWN = 2
-"""With more systems, the page has checkboxes that hide systems."""
+"""Maximum number of systems for which the page needs no checkboxes that hide systems."""
 
 
 def sentences_html(sentences: Sentences) -> str:
-    """Return the section with the filter form, and with the elements that the script fills."""
+    """Return the HTML section with the filter form and the elements that the script fills."""
     against = _sides("nothing", sentences)
     fields = [
         *_texts(sentences),
@@ -375,11 +375,11 @@ MEDIA_TYPES = {
 }
 SCRIPTS = ("tables.js", "changes.js", "sentences.js")
 MAX_ANALYSIS_CHARS = 20_000
-"""Maximum number of characters to show of an analysis. The rest is omitted."""
+"""Maximum number of characters shown per analysis. The rest is omitted."""
 
 
 def report_sections(files: ReportFiles, sentences: Sentences | None) -> list[str]:
-    """Return the sections of a report as HTML: figures, scores, comparisons and sentences."""
+    """Return the HTML sections for figures, scores, comparisons, sentences and other results."""
     return [
         _figures(files.figures),
         score_html(score_table(files.scores)),
@@ -393,10 +393,10 @@ def report_sections(files: ReportFiles, sentences: Sentences | None) -> list[str
 def page_html(
     title: str, sections: Sequence[str], signature: str, sentences: Sentences | None = None
 ) -> str:
-    r"""Return a page of HTML sections, with styles, scripts and figures embedded.
+    r"""Return an HTML page with these sections and with embedded styles, scripts and data.
 
-    Empty sections are omitted. `sentences` is the data for the sentence browser. A byte of a file
-    name that is not UTF-8, such as E9, becomes the text ``\udce9``.
+    Empty sections are omitted. `sentences` is the data for the sentence browser. A byte in a file
+    name that is not valid UTF-8, such as 0xE9, becomes the text ``\udce9``.
     """
     data = json_text(sentences and sentences.content(), indent=None)
     skip = '<a class="skip" href="#sentences">Skip to sentences</a>' if sentences else ""

@@ -1,4 +1,4 @@
-"""Collect and parse the score files that recipes and `fairseq-ssl score` write."""
+"""Collect outputs, scores and figures from folders, and parse the score files in them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from fairseq_ssl.metrics.gleu import OF_SINGLE
 from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
-"""Pattern for names of metrics for which lower is better."""
+"""Pattern for the names of lower-is-better metrics."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
-"""Pattern for names of values without a better direction."""
+"""Pattern for the names of values, such as counts, of which neither lower nor higher is better."""
 DIGITS = re.compile(r"\d+")
 BOOTSTRAP = ("resamples:", "seed:")
-"""Signature parameters of a comparison with a baseline. They do not change the scores."""
+"""Prefixes of signature parameters for baseline comparisons, which do not change the scores."""
 AGAINST = "against the baseline"
 """Key of baseline comparisons in score files."""
 LARGEST = 1e100
-"""Limit for absolute values in score files. It keeps standard deviations finite."""
+"""Upper limit for absolute values in score files. It keeps standard deviations finite."""
 BREAKDOWNS = {
     "operations": "operation",
     "types": "type",
@@ -34,7 +34,7 @@ BREAKDOWNS = {
     "levels": "level",
     "shares": "share",
 }
-"""Names on the page for the keys of breakdowns in score files."""
+"""Labels on the page, by breakdown key in score files."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]
 
 
 def metric_name(metric: str, signature: str) -> str:
-    """Return a metric's name. The method is prepended if needed, as in `errant F_0.5`."""
+    """Return the metric's display name, with the method if needed, such as `errant F_0.5`."""
     method = signature.partition("|")[0].removeprefix("classify-score")
     metric = metric.replace("_", " ") if metric.islower() else metric
     if not method or ":" in method or " " in method:
@@ -160,7 +160,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _seed_ranges(columns: Any) -> dict[str, SeedRange]:
-    """Parse seed scores by column, as `score` and `classify score` write them."""
+    """Parse the seed scores of each column in files from `score` and `classify score`."""
     ranges = {}
     for name, content in _items(columns):
         seeds = _items(content) and content.get("seeds", content.get("values"))
@@ -196,7 +196,7 @@ class ReportFiles:
     outputs: dict[tuple[str, str], list[Path]] = field(default_factory=dict)
     """Outputs by system and test set, one file for each seed."""
     analyses: dict[str, Any] = field(default_factory=dict)
-    """Contents of other JSON files, by name."""
+    """Contents of JSON files without scores, by name."""
     figures: dict[str, Path] = field(default_factory=dict)
     """Figure files by name."""
     left_out: list[Path] = field(default_factory=list)
@@ -205,7 +205,7 @@ class ReportFiles:
     """Links to files outside the folder. They are skipped, since the page may be published."""
     comparisons: list[ScoreComparison] = field(default_factory=list)
     breakdowns: dict[str, Breakdown] = field(default_factory=dict)
-    """Breakdowns of scores by name. A breakdown is by error type or by level, for example."""
+    """Score breakdowns, by name. The rows of a breakdown are, for example, error types."""
 
     def names(self) -> set[str]:
         """Return the names of all systems."""
@@ -324,14 +324,14 @@ def _collect_folder(folder: Path) -> ReportFiles:
 
 
 def _test_set(name: str, test_sets: Collection[str]) -> str:
-    """Return the longest test set that a file name starts with (default: its first part)."""
+    """Return the longest test set that starts a file name (default: up to the first dot)."""
     parts = name.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     return next((name for name in names if name in test_sets), parts[0])
 
 
 def _read_json(files: ReportFiles, path: Path, name: Path, test_set: str) -> list[ReportedScore]:
-    """Return the scores in a file. Add its comparisons and breakdowns, or else its content."""
+    """Return a file's scores. Add its comparisons and breakdowns, or its content without scores."""
     content = read_json(path)
     system, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
@@ -344,7 +344,7 @@ def _read_json(files: ReportFiles, path: Path, name: Path, test_set: str) -> lis
 
 
 def _check_scores(located: Iterable[tuple[ReportedScore, Path]]) -> None:
-    """Raise DataError if two files give different scores for the same seed and metric."""
+    """Raise DataError if two files have different scores for the same system, seed and metric."""
     known: dict[tuple[ReportedScore, int], tuple[tuple[float, ...], Path]] = {}
     for score, path in located:
         key = replace(score, values=()), len(score.values)

@@ -1,4 +1,4 @@
-"""Sentences of all systems, gold errors, and the systems that corrected them."""
+"""Aligned sentences of a test set, its gold errors, and the systems that corrected them."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def _sentence_errors(sentence: M2Sentence, outputs: Sequence[str]) -> list[GoldE
 def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
     """Return the corrected text of each annotator.
 
-    If an annotator skipped sentences, only the text of the first annotator is returned. If edits
-    overlap, the list is empty.
+    If an annotator skipped sentences, only the first annotator's text is returned. If edits overlap
+    and cannot be applied, the list is empty.
     """
     annotators = sorted({number for sentence in gold for number in sentence.annotators})
     if any(len(sentence.annotators) < len(annotators) for sentence in gold):
@@ -75,7 +75,7 @@ def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
 
 
 def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[str]) -> Breakdown:
-    """Return the percentage of errors of each type that each system corrected."""
+    """Return the percentage of corrected errors, by error type and system."""
     all_errors = [error for line_errors in errors for error in line_errors]
     by_type: dict[str, list[GoldError]] = {}
     for error in all_errors:
@@ -97,7 +97,7 @@ SOURCE, REFERENCE = "source", "reference"
 
 @dataclass
 class Sentences:
-    """Aligned sides of a test set: source, references and outputs of systems."""
+    """Aligned sides of a test set: source, references and system outputs."""
 
     systems: list[str]
     outputs: list[list[str]]
@@ -119,7 +119,7 @@ class Sentences:
         """Raise DataError unless all sides have the same number of lines.
 
         Args:
-            names: files of the outputs, for the error message.
+            names: output file names, for the error message.
         """
         expected = len(self.outputs[0])
         if not expected:
@@ -143,7 +143,8 @@ class Sentences:
     def against(self) -> str:
         """Return the side against which changes are marked by default.
 
-        It is the source for corrections, otherwise the first reference or the first system.
+        It is the source if the outputs are corrections, otherwise the first reference. Without
+        references, it is the first system.
         """
         if self.source is not None and (self.errors is not None or self._is_corrected()):
             return SOURCE
@@ -152,12 +153,12 @@ class Sentences:
         return self.systems[0]
 
     def types(self, category: Callable[[str], str] = str) -> Counter[str]:
-        """Count the sentences that contain errors of each type or type category."""
+        """Return the number of sentences with errors of each type, or of each category of types."""
         kinds = ({category(error.type) for error in errors} for errors in self.errors or ())
         return Counter(kind for sentence in kinds for kind in sentence)
 
     def _is_corrected(self) -> bool:
-        """Return True if the first output shares most words with the source, like corrections."""
+        """Return True if the first system's output shares most words with the source."""
         assert self.source is not None
         shared = total = 0
         for source, output in zip(self.source[:200], self.outputs[0][:200], strict=True):
@@ -167,7 +168,7 @@ class Sentences:
         return 2 * shared > total
 
     def content(self) -> dict[str, Any]:
-        """Return the sides and the errors as JSON types, for the script of the page."""
+        """Return the sides and the errors as JSON-serializable values, for the page's script."""
         texts = [self.source] if self.source is not None else []
         texts += self.references
         source, target = self.languages
