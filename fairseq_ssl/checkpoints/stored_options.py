@@ -19,7 +19,7 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UnsafeCheckpointEr
 from fairseq_ssl.text.specs import rename
 
 SECTIONS = ("args", "cfg")
-"""Checkpoint keys that contain options: `args` before fairseq 0.10.1, `cfg` since then."""
+"""Checkpoint keys that contain options: `args` up to fairseq 0.10.2, `cfg` in later versions."""
 
 
 def _names(text: str) -> frozenset[str]:

@@ -398,7 +398,10 @@ class Transforms:
 
 
 def parse_transform(kind: str, argument: str) -> Transform:
-    """Return the transform with a kind and argument. Raise DataError if it does not exist."""
+    """Return the transform for a kind, such as `suffix`, and its argument, such as `+s`.
+
+    Raise DataError if there is no such transform.
+    """
     if kind == SuffixTransform.kind:
         return _parse_suffixes(argument)
     known = MERGES if kind == MergeTransform.kind else WORD_FUNCTIONS[kind]

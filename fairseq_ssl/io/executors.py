@@ -82,12 +82,12 @@ def imap_in_order(
     items: Iterable[Item],
     most: int,
 ) -> Iterator[Result]:
-    """Yield the results of asynchronous tasks in order, with at most `most` tasks at a time.
+    """Yield the results of asynchronous tasks in the order of the items.
 
     Args:
         begin: starts the task for an item and returns its handle
         end: waits for a task and returns its result
-        items: items to process, read as tasks begin
+        items: arguments of `begin`, one for each task
         most: max number of concurrent tasks
     """
     begun: deque[Handle] = deque()

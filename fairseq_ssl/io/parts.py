@@ -189,9 +189,9 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
 
 
 PartResults = Callable[[int, Any], Iterator[BlockResult]]
-"""Picklable function that yields the block results of a part, given its index and its span.
+"""Picklable function that yields the block results of a part, given the index and span of the part.
 
-In other stages, its arguments are the index and the item of the stage.
+In other stages, it takes the index and the value of a stage item.
 """
 
 

@@ -1,6 +1,6 @@
 """Functions that read and write plain or compressed texts and parse untrusted JSON.
 
-A text is a file, a glob, or a folder of parts, on this machine or in a store; see `text_files`.
+A text is a file, a glob, or a folder of parts, local or in an object store; see `text_files`.
 UTF-8 byte-order marks are removed, and Windows line endings are converted to LF.
 """
 
@@ -221,7 +221,7 @@ class _ChunkReader(io.RawIOBase):
         super().__init__()
         self._chunks, self.fileobj, self._again = chunks, fileobj, again
         self._ready = memoryview(b"")
-        """Bytes that have not been read."""
+        """Unread bytes of the current chunk."""
         self._position = 0
 
     def readable(self) -> bool:

@@ -324,7 +324,7 @@ def _collect_folder(folder: Path) -> ReportFiles:
 
 
 def _test_set(name: str, test_sets: Collection[str]) -> str:
-    """Return the longest test set that starts a file name (default: up to the first dot)."""
+    """Return the longest known prefix of a file name, or else the name up to its first dot."""
     parts = name.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     return next((name for name in names if name in test_sets), parts[0])

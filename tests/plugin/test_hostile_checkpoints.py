@@ -50,7 +50,7 @@ def options_of(state: State, section: str) -> dict[str, Any]:
 
 
 def old(state: State, layers: str, **options: Any) -> None:
-    """Convert a checkpoint to the format of fairseq before 0.10.1."""
+    """Convert a checkpoint to the format of fairseq 0.10 and earlier."""
     flat = {**options_of(state, "task"), **options_of(state, "model")}
     flat |= {"arch": "fconv", "encoder_layers": layers, "task": "translation", **options}
     state["args"], state["cfg"] = Namespace(**flat), None
