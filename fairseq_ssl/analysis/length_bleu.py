@@ -77,7 +77,7 @@ def score_by_length(
         data: data folder created by fairseq-preprocess.
         config: analysis options (default: `LengthBleuConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: starts the progress reports, which count the translated sentences.
+        progress: creates the progress report, which receives the number of translated sentences.
     """
     config = config or LengthBleuConfig()
     checkpoints = checkpoint_paths(checkpoints, 2)

@@ -69,7 +69,7 @@ def compare_shifted_states(
         data: data folder created by fairseq-preprocess.
         config: analysis options (default: `ShiftSimilarityConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: starts the progress reports, which count the encoded sentences.
+        progress: creates the progress report, which receives the number of encoded sentences.
     """
     config = config or ShiftSimilarityConfig()
     offsets = config.offsets

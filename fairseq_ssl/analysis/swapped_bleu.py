@@ -71,7 +71,7 @@ def score_swapped(
         data: data folder created by fairseq-preprocess.
         config: analysis options (default: `SwappedBleuConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: starts the progress reports, which count the translated lines.
+        progress: creates the progress report, which receives the number of translated lines.
     """
     config = config or SwappedBleuConfig()
     plain, separator = line_detokenizer(config), config.separator

@@ -74,7 +74,7 @@ def compare_gold_tokens(
         data: data folder created by fairseq-preprocess.
         config: analysis options (default: `TokenWinsConfig` with its defaults).
         device: ``cpu`` or ``cuda``.
-        progress: starts the progress reports, which count the scored sentences.
+        progress: creates the progress report, which receives the number of scored sentences.
     """
     config = config or TokenWinsConfig()
     subsets = config.subsets

@@ -99,7 +99,7 @@ def train_filter(
         seed: random seed, 0 or more
         overwrite: replace an existing folder
         executor: processes the blocks (default: in this process)
-        progress: starts the progress reports, which count the processed blocks
+        progress: creates the progress report, which receives the number of processed blocks
     """
     bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
     check_new(output, overwrite)
@@ -208,7 +208,7 @@ def score_pairs(
         computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
         overwrite: replace the output of different pairs or of a different filter
         executor: processes the blocks or parts (default: in this process)
-        progress: starts the progress report, which counts the scored pairs
+        progress: creates the progress report, which receives the number of scored pairs
     """
     corpus, outputs = Corpus(_path_pair(pairs)), Outputs.of(output)
     pair_filter = PairFilter.read(folder, options := dict(computing or {}))
@@ -286,7 +286,7 @@ def keep_best(
         keep: percentage of the pairs to keep, above 0 and up to 100
         overwrite: replace existing outputs
         executor: processes the parts (default: in this process)
-        progress: starts the progress report, which counts the processed pairs
+        progress: creates the progress report, which receives the number of processed pairs
 
     Returns:
         The selection, or None if the outputs are already complete or if other shards must finish

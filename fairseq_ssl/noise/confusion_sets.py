@@ -154,7 +154,7 @@ def build_confusion_sets(
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
         min_count: min count of a word, both for words with a set and for words in a set
         executor: `Executor` for the batches (default: this process)
-        progress: called with the number of words looked up
+        progress: creates the progress report, which receives the number of words looked up
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
     {'their': ('there',), 'there': ('their',)}
@@ -193,7 +193,7 @@ def build_confusion_sets_file(
         min_count: min count of a word, both for words with a set and for words in a set
         overwrite: replace an existing output
         executor: `Executor` for the batches (default: this process)
-        progress: called with the number of lines counted, then the number of words looked up
+        progress: creates the progress report, which receives the numbers of lines and of words
     """
     inputs, output = path_list(inputs), as_path(output)
     check_beside(output, inputs)

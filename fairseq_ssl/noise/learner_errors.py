@@ -220,7 +220,7 @@ def count_learner_errors_file(
         output: JSON file, for `LearnerErrors.read`
         min_count: min count of a word, or of a pair of words; others are removed, but
             still contribute to `errors` and `kinds`
-        progress: called with the number of pairs compared
+        progress: creates the progress report, which receives the number of pairs compared
     """
     source, target, output = as_path(source), as_path(target), as_path(output)
     check_distinct([source, target], [output])

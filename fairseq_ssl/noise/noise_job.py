@@ -253,7 +253,7 @@ def noise_file(
         resources: word counts, confusion sets, learner errors, mask token
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of processed lines
+        progress: creates the progress report, which receives the number of processed lines
     """
     check_integer("seed", seed, 0)
     resources, specs = resources or NoiseResources(), parse_noise(method)

@@ -87,7 +87,7 @@ def write_position_data(
         kind: `VANILLA`, `EXTRAPOLATE`, `INTERPOLATE` or `SWAPPED`.
         config: options of the data set (default: `PositionDataConfig()`).
         overwrite: replace an earlier output of this function.
-        progress: called with the number of written pairs.
+        progress: creates the progress report, which receives the number of written pairs.
     """
     config = config or PositionDataConfig()
     settings = {name: getattr(config, name) for name in OPTIONS[kind]}

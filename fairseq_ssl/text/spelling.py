@@ -281,7 +281,7 @@ def correct_spelling_file(
         counts: output of `count_spelling_file`
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of processed lines
+        progress: creates the progress report, which receives the number of processed lines
     """
     parameters = {"counts_digest": content_digest(counts)}
     return rewrite_file(
@@ -307,7 +307,7 @@ def count_spelling_file(
     Args:
         texts: tokenized text files.
         output: file of the counts, for `SpellingCounts.read`.
-        progress: called with the number of lines counted.
+        progress: creates the progress report, which receives the number of lines counted.
     """
     texts, output = path_list(texts), as_path(output)
     if not texts:

@@ -355,7 +355,7 @@ def tokenize_file(
         truecase: truecasing model, an output of `train_truecaser` (default: do not truecase)
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of processed lines
+        progress: creates the progress report, which receives the number of processed lines
     """
     rules, model = rules or MosesRules(), optional_path(truecase)
     parameters, files = rules.parameters(), {}

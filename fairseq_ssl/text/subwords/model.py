@@ -153,7 +153,7 @@ def encode_subwords_file(
         model: file or prefix of the model
         executor: `Executor` for the blocks or parts (default: this process)
         overwrite: replace an existing output
-        progress: called with the number of processed lines
+        progress: creates the progress report, which receives the number of processed lines
     """
     file = model_file(model)
     parameters = {"model_digest": content_digest(file)}
