@@ -110,7 +110,8 @@ class TokenWinsConfig(SplitsConfig):
     )
     position_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
-        "last position of each column, from 1; later positions are in an additional column",
+        "last target position of each column, 1 for the first token; later positions are in an "
+        "additional column",
         parse=integers,
         metavar="N,N,...",
     )
@@ -127,7 +128,7 @@ class ShiftSimilarityConfig(AnalysisConfig):
 
     offsets: tuple[int, ...] = option(
         (0, 100, 250, 500),
-        "numbers of tokens by which all positions are shifted, each 0 or more, at least two",
+        "two or more offsets in tokens, each 0 or more, by which all positions are shifted in turn",
         parse=integers,
         metavar="K,K,...",
     )

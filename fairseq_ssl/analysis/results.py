@@ -70,10 +70,9 @@ def bucket_names(ends: Sequence[int]) -> list[str]:
 def checkpoint_paths(checkpoints: Checkpoints, minimum: int = 0) -> dict[str, list[Path]]:
     """Return the paths by model. Raise UsageError if there are fewer than `minimum` models."""
     if len(checkpoints) < minimum:
-        names = ", ".join(checkpoints)
         raise UsageError(
-            f"`checkpoint` contains only the models {names}. Expected at least {minimum} models to "
-            "compare."
+            f"The number of models in `checkpoint` is {len(checkpoints)}. Expected at least "
+            f"{minimum} models to compare."
         )
     return {name: path_list(paths) for name, paths in checkpoints.items()}
 

@@ -146,8 +146,8 @@ def _shift_positions(encoder: Any, offset: int) -> Iterator[None]:
         return
     if not isinstance(original, SinusoidalPositionalEmbedding):
         raise DataError(
-            f"The positions of the encoder are a {type(original).__name__}, which cannot be "
-            "shifted. Expected sinusoidal or relative positions."
+            f"The encoder uses a {type(original).__name__}, whose positions cannot be shifted. "
+            "Expected sinusoidal or relative positions."
         )
     before = getattr(original, "eval_offset", 0)
     shifted = ShiftedSinusoidalPositions.from_stock(original, 0, before + offset)

@@ -258,7 +258,7 @@ def _layer(source: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
 
 
 def _module(source: Mapping[str, Tensor], name: str, our_name: str) -> dict[str, Tensor]:
-    """Return the weight and the bias of a linear layer or LayerNorm, with edit tagger names."""
+    """Return the weight and the bias of a linear layer or LayerNorm, renamed for the tagger."""
     return {f"{our_name}.{kind}": source[f"{name}.{kind}"] for kind in ("weight", "bias")}
 
 

@@ -83,7 +83,10 @@ def load_models(
                 f"{listed} cannot be loaded without a data folder. Set `data_dir`. Only word-level "
                 "edit taggers do not need it."
             ) from error
-        raise DataError(f"{data} is not the data folder of {listed}: {error}") from error
+        raise DataError(
+            f"{listed} cannot be loaded with the data folder {data}: {error}. Set `data_dir` to "
+            "the folder with the dictionaries of the model."
+        ) from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
         _check_architectures(paths)
         raise _loading_error(listed, data, error) from error

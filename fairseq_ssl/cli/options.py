@@ -317,8 +317,8 @@ def add_execution(
         type=_shard,
         default=(1, 1),
         metavar="I/N",
-        help="for folders of parts: write only shard I of N, I from 1, for example in a Slurm "
-        "array; all shards need the same OUTPUT (default: 1/1)",
+        help="shard of a folder of parts, the I-th of N, such as $SLURM_ARRAY_TASK_ID/100; all "
+        "shards need the same OUTPUT (default: 1/1)",
     )
     parser.add_argument(
         "--part-size",

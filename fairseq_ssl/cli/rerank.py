@@ -306,8 +306,8 @@ def _add_apply(subcommands: Subcommands) -> None:
         "--weight",
         action="append",
         metavar="NAME=W",
-        help="name and weight of a score, 0 or more, instead of --weights; repeat for more scores; "
-        "all other scores are ignored",
+        help="name of a score and its weight, 0 or more; replaces --weights; repeat for more "
+        "scores; all other scores are ignored",
     )
     apply.add_argument(
         "--nbest",

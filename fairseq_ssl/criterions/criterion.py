@@ -108,6 +108,6 @@ def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
 
 
 def percent(meters: Any, part: str, total: str, default: float) -> float:
-    """Return meter `part` as a percentage of meter `total` (sums), or `default` if `total` is 0."""
+    """Return the sum of meter `part` in percent of that of `total`, or `default` if that is 0."""
     count = float(meters[total].sum)
     return round(100 * float(meters[part].sum) / count, 2) if count else default

@@ -229,7 +229,7 @@ def split_batch(
     Args:
         batch: output of `EditDataset.collater`.
         windows: size and overlap of the windows.
-        words: converter from words to the model's subwords, or None if it reads the tokens.
+        words: converter from words to subwords, or None if the model reads the tokens.
         eos: id of </s>.
         pad: padding id.
     """

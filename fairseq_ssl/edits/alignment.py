@@ -190,7 +190,7 @@ class _CostTable(NamedTuple):
     rows: list[list[float]]
 
     def step(self, i: int, j: int) -> tuple[bool, bool]:
-        """Return (deletes, inserts) for the last step to cell (i, j). Its tokens must differ."""
+        """Return (deletes, inserts) for the last step to cell (i, j), whose tokens must differ."""
         row, at = self.rows[i], j - i - self.low
         difference = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
         if self.rows[i - 1][at] + (1 + difference / 1000) == row[at]:

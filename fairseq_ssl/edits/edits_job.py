@@ -58,7 +58,7 @@ class EditDictionaryConfig:
         "q-grams are selected",
         low=0,
     )
-    """Number of q-grams that can be appended or replace a token, M in PIE."""
+    """Number of q-grams that can be appended to a token or replace it, M in PIE."""
     max_ngram: int = option(2, "max number of tokens in a q-gram", low=1)
     """Maximum number of tokens in a q-gram, q in PIE."""
     transforms: str | Path = option(
@@ -94,7 +94,7 @@ class EditDataConfig(EditDictionaryConfig):
     groups: tuple[str, ...] = _groups_option(GROUPS, "all")
     dictionary: Path | None = option(
         None,
-        "existing labels to use: output of edits dictionary, or a GECToR model",
+        "existing labels to use, from `fairseq-ssl edits dictionary` or a GECToR model",
         usual="new labels, built with the options above",
     )
 

@@ -91,7 +91,7 @@ class WordTokenizer:
         return ids
 
     def _space_before_words(self) -> str:
-        """Return the prefix, " " or "", with which a word is tokenized as within a sentence."""
+        """Return the prefix, " " or "", that makes a single word tokenized as in a sentence."""
         within = self._ids(f"{PROBE} {PROBE}")
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 

@@ -108,7 +108,7 @@ class Draft:
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the source position and draft index of draft tokens aligned to one source token.
+        """Yield (source position, draft index) for draft tokens with exactly one source token.
 
         Only draft tokens after index `same` and before index `end` are considered.
         """

@@ -306,7 +306,7 @@ class TextClassifierPipeline:
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return the decrease in log p(best) - log p(second) if each window is removed [windows].
+    """Return the decrease in log p(best) - log p(second) without each single window, [windows].
 
     p is the mean of the class probabilities over the windows of a text. If the only window of a
     text is removed, p is uniform.

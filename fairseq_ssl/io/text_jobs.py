@@ -377,7 +377,7 @@ class LineSummary:
 
     signature: Signature
     outputs: tuple[Path, ...]
-    """Path of the output. It is empty for a stream."""
+    """Path of the output, or an empty tuple for a stream."""
     lines: int
 
 

@@ -79,7 +79,7 @@ class SentenceVectors:
 
 WORDS, STATES, ENTROPY = "phsic-words", "phsic-states", "cross-entropy"
 TOKENIZERS = ("none", "13a", "intl", "zh", "char", "ja-mecab", "ko-mecab")
-"""sacreBLEU tokenizers that download no models. Others are rejected: filters can be untrusted."""
+"""sacreBLEU tokenizers that download no models, since a filter can be from an untrusted source."""
 _tokenizer = lru_cache(maxsize=4)(bleu_words)
 FeaturePaths = tuple[str | Path | None, str | Path | None]
 Pairs = Sequence[tuple[str, str]]

@@ -388,7 +388,7 @@ class _KeepJob(TextJob):
             raise unequal_lines(self.corpus.names[0], self.totals["lines"], self.scores)
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Run the first two stages. Return a part function, or None if other shards must finish."""
+        """Run two stages. Return the part function, or None if other shards must finish."""
         parts = [self.scores / part["name"] for part in self._manifest["parts"]]
         count = len(parts)
         if len(spans) != count:

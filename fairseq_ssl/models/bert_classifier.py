@@ -143,8 +143,8 @@ def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> 
     if missing:
         examples = ", ".join(map(repr, missing[:5]))
         raise DataError(
-            f"{len(missing)} of the {len(symbols)} symbols in the dictionary are not in the "
-            f"vocabulary of the encoder in {folder}, such as {examples}. Prepare the data with "
+            f"{len(missing)} of the {len(symbols)} symbols in the dictionary, such as {examples}, "
+            f"are not in the vocabulary of the encoder in {folder}. Prepare the data with "
             f"`fairseq-ssl classify prepare --tokenizer bert:{folder}`."
         )
     unknown = special["<unk>"]

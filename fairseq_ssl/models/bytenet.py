@@ -41,7 +41,7 @@ MAX_LENGTH = 1_000_000
 
 @dataclass
 class ByteNetConfig(StoredConfig):
-    """Options of ByteNet. The defaults are from Madsen's slides (see examples/bytenet)."""
+    """ByteNet options. Except for `bytenet_unfold`, the defaults are from Madsen's slides."""
 
     bytenet_dim: int = option(
         400, "number of encoder channels (d), an even number; the decoder has twice as many", low=2

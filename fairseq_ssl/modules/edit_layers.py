@@ -53,7 +53,7 @@ class Words(NamedTuple):
 
     @classmethod
     def of_spans(cls, spans: WordSpans, batch: int) -> Words:
-        """Return the words in `batch` sentences, without padding."""
+        """Create words from the spans of `batch` sentences, without padding."""
         shape = batch, spans.first.size(1)
         sentence = torch.arange(batch, device=spans.first.device).unsqueeze(1).expand(shape)
         parts = (part.expand(shape).flatten() for part in (sentence, spans.first, spans.last))

@@ -74,7 +74,7 @@ class Rows:
 
     @classmethod
     def of_sentences(cls, sentence: Tensor, batch: int) -> Rows:
-        """Return left-aligned positions, given the vectors' sentence indices in ascending order."""
+        """Return positions in a left-aligned batch. `sentence` is the sorted sentence index."""
         counts = torch.bincount(sentence, minlength=batch)
         time = int(counts.max())
         if batch * time == len(sentence):

@@ -85,7 +85,7 @@ class DirectNoise:
     """Id of the mask token."""
     keep: float = option(0.2, "probability that a token is kept (mu_keep)", low=0, high=1)
     mask: float = option(
-        0.3, "probability that a token is masked (mu_mask); keep + mask: at most 1", low=0, high=1
+        0.3, "probability that a token is masked (mu_mask); keep + mask is at most 1", low=0, high=1
     )
 
     def __post_init__(self) -> None:
@@ -208,7 +208,7 @@ class NegativeExampleNoise:
     unigrams: Unigrams
     delete: float = option(0.1, "probability that a word is deleted", low=0, high=1)
     replace: float = option(
-        0.1, "probability that a word is replaced; delete + replace: at most 1", low=0, high=1
+        0.1, "probability that a word is replaced; delete + replace is at most 1", low=0, high=1
     )
     distance: float = option(
         3.0,

@@ -187,9 +187,9 @@ def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
 
     Also return the sum of the absolute score differences for each feature, [features].
 
-    Each candidate is compared with the winner at the center of the box. Let d be the score
-    differences of the two candidates. The upper bound of w * d uses the highest weights where d is
-    positive and the lowest weights elsewhere.
+    Each candidate is compared with the winner at the center of the box. Let d be the candidate's
+    scores minus the winner's, and w the weights. The candidate is removed if the upper bound of
+    w * d, with the highest weights for positive d and the lowest otherwise, is negative or a tie.
     """
     if not len(rest.starts):
         return rest, np.ones(len(box[0]))

@@ -287,7 +287,10 @@ def parse_generated(
 def parse_list(
     lines: Iterable[str], name: str, score: str, rewrite: LineRewriter, right_to_left: bool = False
 ) -> Iterator[SentenceCandidates]:
-    """Yield the sentences of a list in Moses format or of fairseq-generate output."""
+    """Yield the candidates for each sentence in an n-best list.
+
+    The list is in Moses format, or is output of fairseq-generate.
+    """
     stream = iter(lines)
     first = next(stream, None)
     if first is None:

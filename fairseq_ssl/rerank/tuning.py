@@ -163,7 +163,7 @@ class TuningData:
 def _shared_features(nbest: NBest) -> list[str]:
     """Return the names of the scores that all candidates have, and log the other names.
 
-    If there are none, return the score names of the first candidate.
+    If no score is shared, return the score names of the first candidate.
     """
     scores = [candidate.scores for group in nbest.sentences for candidate in group.candidates]
     shared = nbest.features

@@ -63,14 +63,14 @@ class EditLabelingConfig(EditDecodingConfig):
     )
     edit_unchanged_share: float = option(
         1.0,
-        "fraction of training sentences without edits to use; each epoch draws a new sample",
+        "fraction of the unedited training sentences that is used; each epoch draws a new sample",
         low=0,
         high=1,
     )
     edit_unit: ChoiceEnum(UNITS) = option(  # type: ignore[valid-type]
         "subword",
-        "unit of the edit labels; word: a word, which the encoder's tokenizer splits into "
-        "subwords; subword or character: a token of the data",
+        "unit of the edit labels; word: words, which the encoder's tokenizer splits into "
+        "subwords; subword, character: tokens of the data, named after their segmentation",
         choices=UNITS,
     )
     edit_tokenizer: Optional[str] = option(  # noqa: UP045

@@ -75,7 +75,7 @@ class PreparationConfig:
     lower: bool = option(False, "lowercase the text, for the expert and for the imitators")
     min_count: int | None = option(
         None,
-        "min count of a word of the vocabulary in the training and unlabeled texts",
+        "min count of a vocabulary word in the training and unlabeled texts",
         low=1,
         usual="2; 1 with bert:FOLDER",
     )
