@@ -110,7 +110,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
 
 def _no_model(path: str | Path) -> DataError:
     return DataError(
-        f"{path} is not a fairseq checkpoint: it has no model. Expected a checkpoint of "
+        f"{path} is not a fairseq checkpoint: it contains no model. Expected a checkpoint of "
         "fairseq-train."
     )
 

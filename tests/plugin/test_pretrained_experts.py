@@ -282,7 +282,7 @@ def test_texts_longer_than_the_positions_of_bert_are_truncated_at_the_start(
         assert main(["classify", "predict", "--model", str(model), *words]) == 0
         shown = capsys.readouterr()
         assert len(shown.out.splitlines()) == 4
-        assert f"2 texts are longer than {limit} tokens" in shown.err
+        assert f"2 texts are longer than the model's maximum length of {limit} " in shown.err
 
 
 def test_a_bert_teaches_imitators_texts_that_are_longer_than_its_positions(

@@ -139,6 +139,8 @@ def start(folder: Path, words: str, **settings: str) -> subprocess.Popen[str]:
             stdout=subprocess.PIPE,
             stderr=printed if "CODE" in settings else subprocess.PIPE,
             text=True,
+            # background processes of a script, and their children, ignore Ctrl-C
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
 

@@ -258,7 +258,7 @@ PROBLEMS: dict[str, tuple[Change, str]] = {
     "labels of other types": (labels(a=[]), "label2id"),
     "labels that skip a number": (labels(**{"$APPEND_a": 3}), "label2id"),
     "unknown label": (labels(**{"$TRANSFORM_VERB_VB_VBX": 2}), "VB_VBX"),
-    "label without a word": (labels(**{"$APPEND_": 2}), "has the label"),
+    "label without a word": (labels(**{"$APPEND_": 2}), "contains the label"),
     "label twice": (labels(**{"<OOV>": 2, "@@UNKNOWN@@": 3}), "each of them once"),
     "no $KEEP": (change_config(label2id={"$DELETE": 0, "$APPEND_a": 1}), "Expected .KEEP"),
     "length": (change_config(max_length="80"), "max_length '80'"),
