@@ -17,7 +17,7 @@ SCRIPT = ROOT / "scripts/fuzz/fuzz.py"
 
 
 @pytest.mark.slow
-def test_no_verb_prints_a_traceback() -> None:
+def test_no_command_prints_a_traceback() -> None:
     words = [sys.executable, str(SCRIPT), "--inputs", "3", "--first", "500"]
     ended = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
