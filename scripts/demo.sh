@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demo: train eight methods and their baselines on toy tasks, each of which needs what its method
 # adds. Prints the scores and whether they show the claim of the paper, and writes demo/report.html,
-# with the same scores and examples. It takes 5 to 10 minutes on two idle CPU cores, after the set-up.
+# with the same scores and examples. It takes 4 to 10 minutes on two idle CPU cores, after the set-up.
 # An interrupted demo resumes.
 #
 #   bash scripts/demo.sh
