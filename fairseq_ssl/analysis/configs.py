@@ -17,7 +17,7 @@ class AnalysisConfig:
     """Options shared by all analyses."""
 
     subset: str = option("valid", "split of the data", metavar="SPLIT")
-    max_tokens: int = option(4000, "max source tokens in a batch, with padding", low=1)
+    max_tokens: int = option(4000, "max number of source tokens per batch, with padding", low=1)
 
     def __post_init__(self) -> None:
         check(self)
@@ -29,7 +29,7 @@ class SplitsConfig(AnalysisConfig):
 
     subset: str = option(
         "valid",
-        "splits of the data, concatenated, for example valid,test",
+        "splits of the data to concatenate, such as valid,test",
         metavar="SPLIT,...",
     )
 
@@ -53,7 +53,7 @@ class TranslationConfig(AnalysisConfig, Detokenization):
     max_len_a: float = 1.5
     max_len_b: int = 20
     tokenize: str = option("13a", "sacreBLEU tokenizer", metavar="NAME")
-    separator: str = option("<sep>", "token between sentences", metavar="TOKEN")
+    separator: str = option("<sep>", "token between joined sentences", metavar="TOKEN")
 
     def parameters(self) -> dict[str, Any]:
         """Return the search and text options that are part of a signature."""
@@ -72,8 +72,8 @@ class LengthBleuConfig(SplitsConfig, TranslationConfig):
 
     length_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
-        "max source length of each bucket, in tokens without </s>; longer sentences are in an "
-        "additional bucket",
+        "max source length of each bucket in tokens, excluding </s>; an additional bucket "
+        "contains longer sentences",
         parse=integers,
         metavar="N,N,...",
     )
@@ -103,15 +103,15 @@ class TokenWinsConfig(SplitsConfig):
 
     rank_bounds: tuple[int, ...] = option(
         (5000, 15000, 25000),
-        "last frequency rank of each row; rank 1 is the most frequent token in the training "
-        "targets; higher ranks are in an additional row",
+        "last frequency rank in each row of the table; rank 1 is the most frequent token of the "
+        "training targets; an additional row contains all higher ranks",
         parse=integers,
         metavar="N,N,...",
     )
     position_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
-        "last target position of each column, 1 for the first token; later positions are in an "
-        "additional column",
+        "last target position in each column of the table, from 1; an additional column "
+        "contains all later positions",
         parse=integers,
         metavar="N,N,...",
     )
@@ -128,7 +128,8 @@ class ShiftSimilarityConfig(AnalysisConfig):
 
     offsets: tuple[int, ...] = option(
         (0, 100, 250, 500),
-        "two or more offsets in tokens, each 0 or more, by which all positions are shifted in turn",
+        "two or more offsets in tokens, each 0 or more; all positions are shifted by each "
+        "offset, and the states are compared",
         parse=integers,
         metavar="K,K,...",
     )

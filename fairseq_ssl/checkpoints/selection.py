@@ -25,14 +25,14 @@ LAST_PATTERN = re.compile(r"checkpoint_last\.pt")
 class CheckpointSelection:
     """Number and kind of the checkpoints to average. By default, all input checkpoints are used."""
 
-    last: int | None = option(None, "number of last checkpoints to average", low=1)
+    last: int | None = option(None, "number of most recent checkpoints to average", low=1)
     best: int | None = option(
         None, "number of best checkpoints to average, by validation score", low=1
     )
     by: str | None = option(
         None,
-        "kind of the last checkpoints; epoch: saved at the end of an epoch (checkpointN.pt); "
-        "update: saved after a number of updates (checkpoint_E_N.pt)",
+        "kind of the most recent checkpoints; epoch: saved at the end of an epoch "
+        "(checkpointN.pt); update: saved after a number of updates (checkpoint_E_N.pt)",
         choices=tuple(PATTERNS),
         usual="epoch",
     )

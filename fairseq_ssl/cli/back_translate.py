@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_engine,
         choices=tuple(DECODERS),
         default="fairseq",
-        help="translation engine; fairseq supports all architectures and search methods; "
-        "ctranslate2 is faster, but supports only beam search and sampling (default: %(default)s)",
+        help="translation engine; fairseq: all architectures and search methods; ctranslate2: "
+        "faster, but only beam search and sampling (default: %(default)s)",
     )
     options.add_device(work)
     options.add_overwrite(parser)

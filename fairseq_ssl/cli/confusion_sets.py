@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--aspell",
         metavar="LANG",
-        help="use the suggestions of the spell checker aspell for this language, such as en, if "
-        "they occur in TEXT (default: use words of TEXT within two edits, sorted by distance, "
-        "then by frequency)",
+        help="language of the spell checker aspell, such as en; its suggestions are used if "
+        "they occur in TEXT (default: words of TEXT within two edits are used, sorted by "
+        "distance, then by frequency)",
     )
     options.add_integer(
         parser,

@@ -54,9 +54,9 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "--filter",
         action="append",
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
-        help="one or more filters in the order of application; may be repeated; use "
-        "package.module:Class for your own filter; the filter duplicates is always applied last "
-        "and keeps the first of the duplicates that pass all other filters",
+        help="filters in the order of application; repeat the option for more filters; "
+        "package.module:Class is a filter from your own code; duplicates is always applied "
+        "last, and keeps the first of the duplicates that pass all other filters",
     )
     options.add_path(chosen, "--config", "YAML file with a list of filters, as shown below")
 

@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda word: None if word == "all" else options.integer(0)(word),
         default=0,
         metavar="N",
-        help="id of the annotator, 0 or more; all: write the text of each annotator N to "
-        "PREFIX.trg.N (default: 0)",
+        help="annotator ID, 0 or more; all: write the text of each annotator N to PREFIX.trg.N "
+        "(default: 0)",
     )
     to_text.add_argument(
         "--drop-overlaps",

@@ -375,6 +375,6 @@ def _top_parser() -> Parser:
     parser.add_argument(
         "--debug",
         action="store_true",
-        help="print the traceback of an error; write it before COMMAND",
+        help="print the traceback of an error; must be placed before COMMAND",
     )
     return parser

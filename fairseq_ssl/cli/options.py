@@ -302,8 +302,8 @@ def add_execution(
         "--executor",
         choices=("local", "ray"),
         default="local",
-        help="local: processes on this machine; ray: all machines of a Ray cluster with a shared "
-        "file system or object store (default: %(default)s)",
+        help="executor of the job; local: processes on this machine; ray: all machines of a Ray "
+        "cluster with a shared file system or object store (default: %(default)s)",
     )
     parser.add_argument(
         "--address",

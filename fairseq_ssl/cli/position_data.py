@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "kind",
         choices=tuple(OPTIONS),
         metavar="KIND",
-        help="vanilla: copy all splits; extrapolate: keep only training pairs of at most --limit "
-        "tokens, and copy the other splits; interpolate: join adjacent sentences in all splits; "
-        "swapped: move the first of the joined sentences to the end",
+        help="kind of data set; vanilla: a copy of all splits; extrapolate: training pairs of "
+        "at most --limit tokens, and a copy of the other splits; interpolate: joined adjacent "
+        "sentences in all splits; swapped: joined sentences, with the first moved to the end",
     )
     options.add_path(
         parser,

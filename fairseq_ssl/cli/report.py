@@ -21,10 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="FOLDER or NAME=FILE",
-        help="folder with outputs (SYSTEM.SEED/SET.txt), scores from sacreBLEU or fairseq-ssl "
-        "score (SYSTEM.SEED/SET.METRIC.json or SET.METRIC.json), figures (.png, .svg, .jpg) and "
-        "analyses (other .json files); or output file of a system, one sentence per line; "
-        "files with the same NAME are runs of a system with different seeds",
+        help="folder or output file; a folder can contain outputs (SYSTEM.SEED/SET.txt), scores "
+        "from sacreBLEU or fairseq-ssl score (SYSTEM.SEED/SET.METRIC.json or SET.METRIC.json), "
+        "figures (.png, .svg, .jpg) and analyses (other .json files); an output file contains "
+        "one sentence per line; files with the same NAME are runs of one system with different "
+        "seeds",
     )
     options.add_output(parser, "HTML page, such as report.html")
     group = parser.add_argument_group("sentences")
@@ -45,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--metric",
         choices=("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy"),
-        help="metric for comparing systems and sorting sentences (default: m2 with --gold, gleu "
-        "with --source and outputs similar to it, bleu with --reference)",
+        help="metric for comparing systems and sorting sentences (default: m2 with --gold; gleu "
+        "if the outputs are similar to --source; otherwise bleu)",
     )
     group.add_argument(
         "--tokenize",

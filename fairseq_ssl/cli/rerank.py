@@ -87,9 +87,9 @@ def _add_merge(subcommands: Subcommands) -> None:
         "list",
         nargs="+",
         metavar="NAME=LIST",
-        help="n-best list in Moses format, or output of fairseq-generate --nbest N "
-        f"{options.FORMATS}; NAME is the name of its score, a natural logarithm divided by "
-        "length ** lenpen; --subwords and --moses apply to output of fairseq-generate",
+        help="name of a score and its n-best list, in Moses format or output of fairseq-generate "
+        f"--nbest N {options.FORMATS}; the score is log P / length ** lenpen (natural logarithm); "
+        "--subwords and --moses apply only to output of fairseq-generate",
     )
     merge.add_argument(
         "--right-to-left",
@@ -307,12 +307,12 @@ def _add_apply(subcommands: Subcommands) -> None:
         action="append",
         metavar="NAME=W",
         help="name of a score and its weight, 0 or more; replaces --weights; repeat for more "
-        "scores; all other scores are ignored",
+        "scores; scores without a weight are ignored",
     )
     apply.add_argument(
         "--nbest",
         action="store_true",
-        help="write all candidates, best first, with their weighted sums as totals",
+        help="write all candidates, best first; the total of each is its weighted sum of scores",
     )
     options.add_output_or_stdout(apply)
 

@@ -116,9 +116,10 @@ def _add_analyses(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=(*TYPED[:3], LEVEL, TYPED[3]),
         metavar="ANALYSIS",
-        help="analysis; operation, type or full-type: counts and scores by edit category, as in "
-        "errant_compare -cat 1, 2 and 3; level: score of each level; share: percentages of the ten "
-        "most frequent types among the gold edits of each level",
+        help="kind of analysis; operation, type or full-type: counts and scores of each edit "
+        "category, as in errant_compare -cat 1, 2 and 3; level: score of each level in "
+        "--levels; share: percentages of the ten most frequent types in the gold edits of each "
+        "level",
     )
     what = "file with the level of each sentence, one per line, such as A, B, C or N"
     options.add_path(group, "--levels", what)

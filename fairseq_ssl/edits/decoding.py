@@ -20,7 +20,7 @@ class CorrectionSearch:
     )
     keep_bias: float | None = option(
         None,
-        "bias added to the probability of keep; higher values result in fewer edits",
+        "bias added to the probability of the keep label; higher values result in fewer edits",
         low=-1,
         high=1,
         usual="from the model, or 0",
@@ -34,9 +34,9 @@ class CorrectionSearch:
     )
     min_sentence_confidence: float | None = option(
         None,
-        "min error probability of a corrected sentence; sentences with a lower probability are "
-        "not changed; it is the maximum over the tokens; without an error detection head, the "
-        "error probability of a token is 1 minus the probability of keep",
+        "min error probability of a sentence, the maximum over its tokens; less probable "
+        "sentences are not changed; models without an error detection head use 1 minus the "
+        "probability of the keep label",
         low=0,
         high=1,
         usual="from the model, or 0",

@@ -36,7 +36,7 @@ ENGLISH = "english"
 def _groups_option(default: tuple[str, ...], usual: str) -> Any:
     return option(
         default,
-        "additional groups of transforms for English, separated by commas: case, merge (two "
+        "additional groups of transforms for English, separated by commas: case, merge (of two "
         "words), split (at hyphens), verb (forms), number (of nouns), or all",
         usual=usual,
         parse=_parse_groups,

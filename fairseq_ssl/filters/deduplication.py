@@ -83,7 +83,7 @@ class DuplicateFilter:
     """
 
     sides: int
-    by: str = option("pair", "text to compare", choices=BY)
+    by: str = option("pair", "side to compare, or pair for both", choices=BY)
     near: float = option(
         0.0,
         "min Jaccard similarity of near-duplicates in character 4-grams; 0 drops only equal text",

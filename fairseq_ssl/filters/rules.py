@@ -136,7 +136,9 @@ class CleanFilter(LengthFilter):
 
     min: int = option(1, "min number of tokens per side", low=1)
     max: int = option(250, "max number of tokens per side", low=1)
-    ratio: float = option(3.0, "max ratio of the longer to the shorter side in tokens", low=1)
+    ratio: float = option(
+        3.0, "max length ratio of the longer side to the shorter side, in tokens", low=1
+    )
     max_word_length: int = option(1000, "max number of characters per token", low=1)
 
     def __post_init__(self) -> None:

@@ -102,14 +102,14 @@ class EditDecodingConfig(FairseqDataclass):
 
     edit_weights: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "weights of an ensemble's models in the average of their probabilities, 0 or more, "
-        "separated by commas, such as 2,1",
+        "comma-separated weights of the models in an ensemble, 0 or more, such as 2,1; "
+        "probabilities are averaged with these weights",
         usual="equal weights",
     )
     print_edits: bool = option(
         False,
-        "print the edits on A- lines as ROUND:POSITION-LABEL:PROBABILITY; POSITION is the index of "
-        "a token in the round's input, with 0 for <s> and 1 for the first token",
+        "print the edits on A- lines as ROUND:POSITION-LABEL:PROBABILITY; POSITION is a token "
+        "index in the input of the round, where <s> has index 0",
     )
 
 

@@ -65,8 +65,8 @@ class CorrectionConfig(CorrectionSearch):
 
     models: tuple[str | Path, ...] = option(
         MISSING,
-        "edit tagger: a checkpoint, a folder in ONNX format, or a GECToR model; several paths for "
-        "an ensemble",
+        "edit tagger: a checkpoint, an ONNX folder from fairseq-ssl export, or a GECToR model; "
+        "several models form an ensemble",
         flag="model",
         metavar="PATH",
         nargs="+",
@@ -78,7 +78,7 @@ class CorrectionConfig(CorrectionSearch):
     )
     weights: tuple[float, ...] = option(
         (),
-        "weights of the models of an ensemble, 0 or more, separated by commas",
+        "comma-separated weights of the models in an ensemble, 0 or more",
         usual="equal",
         parse=numbers,
         metavar="W,...",
@@ -96,16 +96,17 @@ class CorrectionConfig(CorrectionSearch):
     the number of cores)."""
     tokenizer: str | None = option(
         None,
-        "tokenizer for raw text, the same as for the training data; english: similar to spaCy, "
-        "but spaCy is not required; none: one sentence per line, with tokens separated by spaces",
+        "tokenizer for raw text; it must be that of the training data; english: similar to "
+        "spaCy, but does not require spaCy; none: the text has one sentence per line, with "
+        "tokens separated by spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
         usual="spacy; for ONNX models, english for English and moses for other languages",
     )
     language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
     spelling: str | Path | None = option(
         None,
-        "output of spelling count, used to correct spelling and capitalization before the model "
-        "(English only)",
+        "output file of fairseq-ssl spelling count; spelling and capitalization are corrected "
+        "before the model is applied (English only)",
     )
     batch_size: int = option(64, "number of sentences per batch", low=1)
     explain: bool = option(

@@ -50,11 +50,11 @@ class ScoringConfig:
     """Source and target language (default: from the checkpoint or the data folder)."""
     reverse: bool = option(False, "score in the reverse direction: log P(source | candidate)")
     right_to_left: bool = option(
-        False, "score with right-to-left models (default: from the checkpoint)"
+        False, "the models generate the last token first (default: read from the checkpoint)"
     )
     lenpen: float = option(
         1.0,
-        "length penalty of translation models; 0 keeps log P unnormalized",
+        "length penalty of translation models; 0 disables the normalization of log P by length",
         low=0,
         high=MAX_PENALTY,
     )
@@ -65,7 +65,7 @@ class ScoringConfig:
     )
     max_tokens: int = 4000
     """Maximum number of tokens per batch, including padding."""
-    fp16: bool = option(False, "use half precision, which is twice as fast on GPUs")
+    fp16: bool = option(False, "use half precision, about twice as fast on a GPU")
     device: str = "cpu"
     threads: int | None = None
     """Number of CPU threads per process (default: 1 in worker processes, else torch's setting)."""

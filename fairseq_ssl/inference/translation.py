@@ -37,8 +37,9 @@ class DecodingConfig:
 
     model: tuple[str | Path, ...] = option(
         MISSING,
-        "translation model, or several for an ensemble; for ctranslate2, a CTranslate2 model "
-        "folder, or a checkpoint, which is converted once to a folder next to it",
+        "checkpoint of a translation model; several form an ensemble; the engine ctranslate2 "
+        "also accepts CTranslate2 folders, and converts a checkpoint once to a folder next to "
+        "it",
         metavar="CHECKPOINT",
         nargs="+",
     )

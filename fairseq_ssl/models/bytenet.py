@@ -58,9 +58,10 @@ class ByteNetConfig(StoredConfig):
     )
     bytenet_unfold: str = option(
         "auto",
-        "bound a,b on the target length; the encoder returns max(|s|, a |s| + b) columns for a "
-        "source of |s| tokens, including </s>; the ByteNet paper uses 1.2,0; auto fits a bound to "
-        "99.9 percent of the training pairs and stores it in the checkpoint",
+        "coefficients a,b of the bound on the target length; for a source of |s| tokens, "
+        "including </s>, the encoder returns max(|s|, a |s| + b) columns; the ByteNet paper "
+        "uses 1.2,0; auto: a bound that holds for 99.9 percent of the training pairs is fitted "
+        "and stored in the checkpoint",
     )
     dropout: float = option(0.0, "dropout probability of residual branches", low=0, high=1)
     bytenet_encoder_kernel: int = 5

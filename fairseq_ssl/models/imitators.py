@@ -99,7 +99,7 @@ class ExpertAndImitatorsConfig(StoredConfig):
     )
     mixture_random: int = option(
         0,
-        "number of random vectors that replace the imitators for each text; for the control "
+        "number of random vectors per text that replace the imitators, for the control "
         "experiment (Kiyono, 2022, table 3.3)",
         low=0,
     )

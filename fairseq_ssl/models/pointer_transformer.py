@@ -27,8 +27,8 @@ class PointerOptions:
 
     copy_vocabulary: int | None = option(
         None,
-        "vocabulary size, including special symbols; later words in the dictionary can only be "
-        "copied",
+        "number of dictionary symbols that can be generated, including special symbols; later "
+        "symbols can only be copied",
         low=1,
         usual="the dictionary size",
     )

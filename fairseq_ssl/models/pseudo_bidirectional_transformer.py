@@ -43,7 +43,7 @@ ALIGNMENTS = ("position", "prefix")
 class PseudoBidirectionalConfig(FairseqDataclass):
     """Options of the model. The default sizes are from fairseq's architecture `transformer`."""
 
-    encoder_layers: int = option(6, "number of encoder layers and of decoder layers", low=1)
+    encoder_layers: int = option(6, "number of layers in the encoder and in the decoder", low=1)
     encoder_embed_dim: int = option(
         512, "embedding dimension, a multiple of the number of attention heads", low=4
     )
@@ -69,15 +69,17 @@ class PseudoBidirectionalConfig(FairseqDataclass):
     )
     pseudo_future_alignment: ChoiceEnum(ALIGNMENTS) = option(  # type: ignore[valid-type]
         "position",
-        "start of the pseudo future in the source; position: after the target token's position; "
-        "prefix: after the source prefix with the smallest edit distance to the target prefix, "
-        "which is not in the paper",
+        "start of the pseudo future in the source; position: after the position of the target "
+        "token; prefix: after the source prefix with the smallest edit distance to the target "
+        "prefix (not in the paper)",
         choices=ALIGNMENTS,
     )
     no_pseudo_future: bool = option(
         False, "attend only to the target's past, without a pseudo future (PBD, table 2)"
     )
-    no_share_encoder_decoder: bool = option(False, "give the decoder its own layers (PBD, table 2)")
+    no_share_encoder_decoder: bool = option(
+        False, "use separate layers in the decoder instead of the encoder layers (PBD, table 2)"
+    )
 
 
 class SharedEncoder(FairseqEncoder):

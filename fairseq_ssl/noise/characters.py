@@ -113,9 +113,9 @@ class ConfusionNoise:
     confusions: Mapping[str, Sequence[str]]
     unigrams: Unigrams
     mean: float = option(
-        0.15, "mean of the normal distribution of the fraction of changed words", low=-10, high=10
+        0.15, "mean of the normally distributed fraction of changed words", low=-10, high=10
     )
-    std: float = option(0.2, "standard deviation of this normal distribution", low=0, high=10)
+    std: float = option(0.2, "standard deviation of the fraction of changed words", low=0, high=10)
     letter_words: float = option(
         0.1, "probability that one letter of a word is edited", low=0, high=1
     )

@@ -123,7 +123,7 @@ class ShuffleNoise:
 
     unigrams: Unigrams
     mean: float = option(
-        0.15, "mean probability of deletion, and of replacement, of a word", low=0, high=1
+        0.15, "mean deletion probability and mean replacement probability", low=0, high=1
     )
     std: float = option(
         0.03, "standard deviation of the deletion and replacement probabilities", low=0, high=0.5

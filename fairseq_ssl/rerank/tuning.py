@@ -63,8 +63,8 @@ class TuningConfig:
     )
     folds: int = option(
         5,
-        "number of cross-validation folds, 2 or more, or 0 for no cross-validation, which "
-        "estimates the gain on unseen sentences",
+        "number of folds, 2 or more, of the cross-validation that estimates the gain on unseen "
+        "sentences; 0: no cross-validation",
         metavar="K",
     )
 

@@ -60,8 +60,8 @@ class PreparationConfig:
     test_size: float | None = option(None, f"{SELECTED} test set", metavar="SIZE")
     train_lines: int | None = option(
         None,
-        "number of training texts that keep their label, selected by the same hash; the other "
-        "training texts become unlabeled",
+        "number of training texts that keep their labels, selected by a hash of the text; all "
+        "other training texts become unlabeled",
         low=1,
         usual="all",
     )
@@ -87,8 +87,8 @@ class PreparationConfig:
     )
     train_test_overlap: str = option(
         REJECT,
-        "treatment of unlabeled or training texts that are also validation or test texts, ignoring "
-        "case, spaces and punctuation",
+        "treatment of training and unlabeled texts that are equal to a validation or test text, "
+        "ignoring case, spaces and punctuation",
         choices=(REJECT, DROP, KEEP),
     )
 

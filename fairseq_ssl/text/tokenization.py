@@ -140,7 +140,7 @@ def subwords_option(default: str | None) -> Any:
     """Declare an option for the subword scheme of `subword_joiner`."""
     return option(
         default,
-        "subword scheme of the text, whose subwords are joined",
+        "subword scheme of the text; subwords are joined into words",
         choices=tuple(SUBWORDS),
         usual=default or "sentencepiece, which the text must use",
     )
