@@ -51,7 +51,6 @@ COMMANDS = {
 """Summaries by command. A command's module has the command's name, with _ for hyphens."""
 
 MOVED = {
-    "--address": "RAY_ADDRESS in the environment",
     "--debug": "fairseq-ssl --debug COMMAND",
     "--tokenized": "--tokenizer none",
     "analyze length-bleu --ends": "--length-bounds",
