@@ -60,7 +60,7 @@ def set_threads(threads: int | None) -> None:
 
 
 def check_weights(weights: Sequence[float], models: int) -> None:
-    """Raise UsageError unless `weights` is empty or valid for an ensemble of `models` models."""
+    """Raise UsageError unless `weights` is empty, or has `models` values >= 0 with a sum > 0."""
     if weights and len(weights) != models:
         raise UsageError(
             f"`weights` has length {len(weights)}. Expected one weight for each of {models} models."
@@ -327,7 +327,7 @@ def max_source_length(models: Iterable[Any]) -> float:
 
 
 def forget_unknown_words(task: Any) -> None:
-    """Remove the out-of-vocabulary words that a copying model's dictionary has assigned ids.
+    """Remove out-of-vocabulary words from the source dictionary of a copying model's task.
 
     Their ids become invalid. Edit taggers are skipped, because they cache words by id.
     """

@@ -118,7 +118,7 @@ def _export_tagger(
     if quantization not in QUANTIZATIONS[: 1 + (to == "onnx")]:
         raise UsageError(
             f"`quantization` is {quantization}, which {to} does not support. Expected float32, or "
-            "also int8 if `to` is onnx."
+            "int8 for onnx."
         )
     arch, search = "gector", DEFAULT
     with quiet(logging.INFO):
