@@ -120,7 +120,7 @@ class CTranslate2Decoder:
         return replace(config, model=(folder,))
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling, if used. CTranslate2 seeds a thread only once, so reload its translator."""
+        """Seed sampling, if used. CTranslate2 seeds a thread once, so reload the translator."""
         if self.config.sampling:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()
