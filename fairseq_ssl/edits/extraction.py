@@ -57,7 +57,7 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
 
 
 def apply(source: str, labels: Sequence[str]) -> str:
-    """Apply labels to a sentence.
+    """Return the sentence that results from applying labels to a sentence.
 
     Args:
         source: sentence with tokens separated by spaces
