@@ -38,7 +38,7 @@ class EditDictionary:
     """
 
     appends: tuple[Gram, ...]
-    """Q-grams to append after a token. With `of_counts`, their counts decrease."""
+    """Q-grams to append after a token. `of_counts` sorts them by decreasing count."""
     replaces: tuple[Gram, ...]
     """Q-grams that replace a token. With `of_counts`, they are the same as `appends`."""
     max_ngram: int

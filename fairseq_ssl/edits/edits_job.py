@@ -331,7 +331,7 @@ def label_file(
 
 @dataclass
 class _LabelJob(TextJob):
-    """Job that labels a parallel corpus for `label_file`."""
+    """Resumable job that `label_file` runs."""
 
     path: Path
     """Path of the dictionary file."""

@@ -261,7 +261,7 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""Transforms to the noun and verb forms of regular words, by the ending of the form."""
+"""Kind and argument of the transforms to noun and verb forms, by the regular ending of the form."""
 MAX_WORDS = 200_000
 """Maximum number of words in the cache of `Transforms`."""
 

@@ -198,7 +198,10 @@ def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] 
     try:
         built: Filter[Any] | DuplicateFilter = specs.build(NOUN, request.name, cls, arguments)
     except TypeError as error:
-        raise UsageError(f"The filter {request.name!r} cannot be created: {error}.") from error
+        raise UsageError(
+            f"The filter {request.name!r} cannot be created: {error}. Expected a class "
+            "whose constructor requires no arguments except its options."
+        ) from error
     return built
 
 

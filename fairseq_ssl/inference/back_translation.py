@@ -39,7 +39,7 @@ PART_BLOCKS = 16
 FILE_SEED, FILE_IDS = 2_654_435_761, 2**40
 """Amounts by which the seed and the sentence ids increase from one input file to the next."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
-"""Search options that every signature contains."""
+"""Search options that signatures contain even if they have their default values."""
 UNSIGNED = ("model", "data_dir", "fluency_boost_lm", "fluency_boost_data", "device", "threads")
 """Fields of `DecodingConfig` that signatures omit.
 

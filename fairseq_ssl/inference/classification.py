@@ -58,7 +58,8 @@ class Window:
 
     text: str
     weight: float
-    """Weighted decrease in log p(label) - log p(second-best label) if the window is removed."""
+    """Decrease in log p(label) - log p(second-best label) if the window is removed, multiplied by
+    the weight of its imitator."""
 
 
 @dataclass(frozen=True)

@@ -289,7 +289,7 @@ class Corrector(loading.ConfiguredModel):
     def _typed(
         self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]
     ) -> list[tuple[TokenEdit, str | None]]:
-        """Return ERRANT edits with their types, or `changes` with type None without `explain`."""
+        """Return ERRANT edits and their types. If `explain` is False, return `changes` and None."""
         if self._annotator is None:
             return [(change, None) for change in changes]
         return [

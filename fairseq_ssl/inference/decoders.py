@@ -120,7 +120,7 @@ class CTranslate2Decoder:
         return replace(config, model=(folder,))
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling, if used. CTranslate2 seeds a thread once, so reload the translator."""
+        """Seed sampling, if enabled. Reload the translator, which seeds its threads only once."""
         if self.config.sampling:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()
@@ -431,7 +431,7 @@ def _command_line(config: DecodingConfig) -> list[str]:
 
 
 def _own_options(config: DecodingConfig) -> dict[str, Any]:
-    """Return the options for noisy beam search and fluency boost, which fairseq lacks."""
+    """Return the options that fairseq does not have, for noisy beam search and fluency boost."""
     options: dict[str, Any] = {}
     if config.noisy_beam_beta:
         options["noisy_beam_beta"] = config.noisy_beam_beta

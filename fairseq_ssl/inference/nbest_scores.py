@@ -151,12 +151,12 @@ class _NBestJob(TextJob):
         )
 
     def check(self) -> None:
-        """Raise DataError if most tokens are unknown, once `CHECKED_TOKENS` tokens are scored."""
+        """Raise DataError if most tokens are unknown, after `CHECKED_TOKENS` tokens or more."""
         if self.totals["tokens"] >= CHECKED_TOKENS:
             self._check_tokens()
 
     def check_end(self) -> None:
-        """Check all tokens. Warn if the list has no candidates for the last source sentence."""
+        """Raise DataError if most tokens are unknown. Warn if the last source has no candidates."""
         super().check_end()
         self._check_tokens()
         source = self.files["source"]
@@ -234,8 +234,8 @@ class NBestScorer:
             if self.source is not None and number not in sources:
                 if number >= len(lines):
                     raise DataError(
-                        f"{block.place(index)} has the sentence index {number} but "
-                        f"{self.source} has {len(lines)} lines. Indices start from 0. Expected the "
+                        f"{block.place(index)} has the sentence index {number}, but "
+                        f"{self.source} has {len(lines)} lines. Indices start at 0. Expected the "
                         "source sentences of the list."
                     )
                 sources[number] = segment_source(lines[number]).split()

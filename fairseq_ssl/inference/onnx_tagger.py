@@ -129,7 +129,7 @@ class OnnxTagger:
         return arrays
 
     def _check_interface(self) -> None:
-        """Check the input and output names, and the outputs for an example with the largest id."""
+        """Check the model's inputs and outputs, with an example that contains the largest id."""
         inputs = tuple((part.name, part.type) for part in self.session.get_inputs())
         names = {part.name for part in self.session.get_outputs()}
         expected = tuple((name, "tensor(int64)") for name in self.config.inputs)

@@ -193,7 +193,7 @@ def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None)
 
 
 def _page_policy(page: str) -> str:
-    """Return a policy that allows only the page's style, script, server and inline images."""
+    """Return a Content-Security-Policy for the page's style, script, server and inline images."""
     sources = ""
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
@@ -293,7 +293,7 @@ class _Endpoints:
 
 
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
-    """Return the lines of a request and their line endings."""
+    """Return the lines of a request and their line ends. Raise _RequestError if it is invalid."""
     try:
         content = parse_json(body)
     except ValueError as error:
