@@ -190,10 +190,7 @@ class _CostTable(NamedTuple):
     rows: list[list[float]]
 
     def step(self, i: int, j: int) -> tuple[bool, bool]:
-        """Return (is_deletion, is_insertion) for the last step to cell (i, j).
-
-        A substitution is both. The tokens of the cell must differ.
-        """
+        """Return (is_deletion, is_insertion) for the last step to a cell with unequal tokens."""
         row, at = self.rows[i], j - i - self.low
         difference = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
         if self.rows[i - 1][at] + (1 + difference / 1000) == row[at]:

@@ -31,8 +31,7 @@ class Coverage:
 
     pairs: int = 0
     incomparable: int = 0
-    """Pairs that are too long and too different to align. Of the other counts, only `pairs`
-    includes them."""
+    """Pairs that are too long and too different to align. Only `pairs` also includes them."""
     unchanged: int = 0
     """Pairs with equal sides."""
     exact: int = 0

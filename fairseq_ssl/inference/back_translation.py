@@ -193,8 +193,7 @@ def load_model(
     Args:
         path: a checkpoint or a CTranslate2 model folder, or a `DecodingConfig` to load an ensemble
             or to set search options.
-        data_dir: folder with the dictionaries of the checkpoint. It overrides `data_dir` of a
-            `DecodingConfig`.
+        data_dir: folder with the dictionaries of the checkpoint. It overrides `path.data_dir`.
         engine: ``fairseq`` or ``ctranslate2`` (default: ``ctranslate2`` for a folder, ``fairseq``
             for a checkpoint).
 
