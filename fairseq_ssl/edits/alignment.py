@@ -75,7 +75,7 @@ def token_edits(source: Sequence[str], target: Sequence[str]) -> list[TokenEdit]
 def find_merges(
     source: Sequence[str], changes: Sequence[Change], kinds: Collection[str]
 ) -> list[Change]:
-    """Join each pair of edits that is equivalent to a merge. `kinds` lists the allowed merges."""
+    """Join each pair of neighboring edits that is equivalent to a merge in `kinds`."""
     result: list[Change] = []
     for change in changes:
         merged = _merge(source, result[-1], change) if result else None
@@ -105,7 +105,7 @@ def _merge(source: Sequence[str], left: Change, right: Change) -> Change | None:
 
 
 def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change]:
-    """Replace two edits that together split a token at its hyphens with one edit at this token.
+    """If two edits together split a token at its hyphens, join them into one edit at this token.
 
     For example, the alignment replaces "so-called" with "called" and inserts "so" after the
     previous token.
@@ -126,8 +126,8 @@ def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
     """Return the length of the common prefix, and the start of the common suffix on each side.
 
-    The cost table contains neither the prefix nor the suffix. The suffix is copied. Ties can still
-    move an insertion or a deletion to the left, into the prefix.
+    The cost table covers only the tokens in between. All tokens of the suffix are kept. If there
+    are ties, an insertion or a deletion can move to the left, into the prefix.
     """
     last = first = 0
     for word, new_word in zip(reversed(source), reversed(target)):  # noqa: B905 - strict costs
@@ -190,7 +190,7 @@ class _CostTable(NamedTuple):
     rows: list[list[float]]
 
     def step(self, i: int, j: int) -> tuple[bool, bool]:
-        """Return (deletes, inserts) for the last step to cell (i, j), whose tokens must differ."""
+        """Return (is_deletion, is_insertion) for the last step to a cell with unequal tokens."""
         row, at = self.rows[i], j - i - self.low
         difference = abs(len(self.source[i - 1]) - len(self.target[j - 1]))
         if self.rows[i - 1][at] + (1 + difference / 1000) == row[at]:

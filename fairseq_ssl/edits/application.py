@@ -1,4 +1,4 @@
-"""Choice of edits from model scores, and application of edits to words (PIE)."""
+"""Choice of edits from model scores, and application of edits to sentences (PIE)."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class EditApplier:
         return EditedText(Spans(ids[is_kept], lengths), edited.origins[is_kept])
 
     def _transform(self, label: int, word: int) -> list[int] | None:
-        """Return the ids of the transformed word or its parts, or None. Cache the result."""
+        """Return the ids of the changed word or of its parts, or None if it cannot be changed."""
         key = label, word
         if key not in self._transformed:
             number = label - self.edits.first_transform

@@ -31,7 +31,7 @@ class Coverage:
 
     pairs: int = 0
     incomparable: int = 0
-    """Pairs that are too long and too different to align. Only `pairs` also counts them."""
+    """Pairs that are too long and too different to align. Only `pairs` also includes them."""
     unchanged: int = 0
     """Pairs with equal sides."""
     exact: int = 0
@@ -186,7 +186,7 @@ class Agreement:
 
 
 def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
-    """Compare predicted edits with reference edits.
+    """Compare predicted edits with reference edits, and count the equal ones.
 
     Args:
         sentences: triples of a source, a prediction and a reference, as tokens separated by spaces

@@ -56,4 +56,4 @@ class CorrectionSearch:
 DEFAULT = CorrectionSearch(
     iterations=4, keep_bias=0.0, min_confidence=0.0, min_sentence_confidence=0.0
 )
-"""Search options for models that store none."""
+"""Search options for models that do not store these options."""

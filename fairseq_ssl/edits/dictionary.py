@@ -38,7 +38,7 @@ class EditDictionary:
     """
 
     appends: tuple[Gram, ...]
-    """Q-grams to append after a token, in order of decreasing count."""
+    """Q-grams to append after a token. `of_counts` sorts them by decreasing count."""
     replaces: tuple[Gram, ...]
     """Q-grams that replace a token. With `of_counts`, they are the same as `appends`."""
     max_ngram: int
@@ -99,11 +99,11 @@ class EditDictionary:
         return hashlib.sha256(self.text().encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def text(self) -> str:
-        """Return the content of a dictionary file."""
+        """Return the dictionary as text, in the format that `parse` reads."""
         return "".join(f"{line}\n" for line in self._lines())
 
     def write(self, path: str | Path) -> None:
-        """Write the dictionary to a file."""
+        """Write the dictionary to a file, which `read` can load."""
         with atomic_lines(path) as file:
             file.write(self.text())
 

@@ -185,7 +185,7 @@ def _label_block(dictionary: EditDictionary, block: Block) -> BlockResult:
 
 @dataclass(frozen=True)
 class DictionarySummary:
-    """Result of `build_dictionary_file`."""
+    """Dictionary from `build_dictionary_file`, with its signature and counts."""
 
     signature: Signature
     dictionary: EditDictionary
@@ -199,7 +199,7 @@ class DictionarySummary:
 
 @dataclass(frozen=True)
 class EditLabelSummary:
-    """Result of `label_file`."""
+    """Signature, outputs and coverage of the labels from `label_file`."""
 
     signature: Signature
     outputs: tuple[Path, ...]
@@ -331,7 +331,7 @@ def label_file(
 
 @dataclass
 class _LabelJob(TextJob):
-    """Job that labels a parallel corpus for `label_file`."""
+    """Resumable job that `label_file` runs."""
 
     path: Path
     """Path of the dictionary file."""

@@ -57,7 +57,7 @@ class TaggerEngine(ABC):
         """Return the scores at the used positions. The windows are sorted by descending length."""
 
     def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
-        """Return each output's weighted mean over the models. Reuse the first model's arrays."""
+        """Return each output's weighted mean over the models. Modify the first model's arrays."""
         first, *others = self.weights
         parts = iter(outputs)
         means = list(next(parts))

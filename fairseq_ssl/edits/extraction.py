@@ -57,7 +57,7 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
 
 
 def apply(source: str, labels: Sequence[str]) -> str:
-    """Apply labels to a sentence.
+    """Return the sentence that results from applying labels to a sentence.
 
     Args:
         source: sentence with tokens separated by spaces
@@ -142,7 +142,7 @@ def transform_index(transforms: Transforms, source: Sequence[str], change: Chang
 
 
 def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
-    """Apply labels to a tokenized sentence, one for its start and one for each token.
+    """Return the tokens of a sentence after applying a label to its start and to each token.
 
     Raise DataError if the number of labels is wrong or a label cannot be applied to its token.
     """

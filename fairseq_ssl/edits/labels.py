@@ -56,7 +56,9 @@ class Label:
         if self.transform is not None:
             changed = self.transform(token)
             if changed is None:
-                raise DataError(f"The label {self} cannot change the token {token!r}.")
+                raise DataError(
+                    f"The label {self} cannot change the token {token!r}. Choose a different label."
+                )
             return changed.split(" ")
         return (token, *self.gram) if self.kept else self.gram
 
@@ -76,7 +78,7 @@ def parse_gram(name: str) -> Gram:
     if not all(gram) or gram_name(gram) != name:
         raise DataError(
             f"{name!r} is not a q-gram. Expected tokens joined with underscores, such as of_the. "
-            "Write a percent sign as %25."
+            "Write % as %25 and _ as %5F."
         )
     return gram
 

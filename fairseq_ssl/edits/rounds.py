@@ -31,7 +31,7 @@ class AppliedEdit(NamedTuple):
     probability: float
     """Model probability of the edit."""
     origin: int
-    """Position of the token in the first round's input from which the edited token originates."""
+    """Position, in the first round's input, of the token from which the edited token originates."""
     is_inserted: bool
     """True if the edit inserts tokens after `origin`, or changes an inserted token."""
     next_origin: int | None = None
@@ -62,7 +62,7 @@ class SentenceState:
     inserted: NDArray[np.bool_]
     """True for each id that was inserted after its origin."""
     earlier: set[bytes]
-    """Versions of the sentence, as bytes of their ids. If one recurs, the sentence is finished."""
+    """Versions that finish the sentence if they recur, each as the bytes of its ids."""
     score: float = 0.0
     """Mean log-probability of the edits in the last round, including keep."""
     rounds: int = 0
@@ -158,7 +158,7 @@ class EditRounds:
         return choose_edits(candidates, text.starts, self.search)
 
     def _apply(self, index: int, text: Spans, states: Sequence[SentenceState]) -> tuple[Spans, Ids]:
-        """Apply a round of edits. Return all sentences and the indices of unfinished sentences."""
+        """Apply a round to `states`. Return all sentences and the indices of unfinished ones."""
         chosen = self.choose(text)
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths

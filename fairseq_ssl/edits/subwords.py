@@ -1,4 +1,4 @@
-"""Splitting of words into subwords, the input of pretrained encoders."""
+"""Tokenization of words into subwords for pretrained encoders."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class WordTokenizer:
         return ids
 
     def _space_before_words(self) -> str:
-        """Return the prefix, " " or "", that makes a single word tokenized as in a sentence."""
+        """Return the prefix, " " or "", with which a word is tokenized as within a sentence."""
         within = self._ids(f"{PROBE} {PROBE}")
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 
@@ -108,7 +108,7 @@ class WordTokenizer:
         return start, end
 
     def _start_index(self) -> int:
-        """Return the index in `start` of the symbol that represents <s>."""
+        """Return the index in `start` of the symbol that represents <s>: $START, or the first."""
         number = self._id(START)
         return self.start.index(number) if number in self.start else 0
 

@@ -170,7 +170,7 @@ class WordTransform:
 
 @dataclass(frozen=True)
 class MergeTransform:
-    """Transform of a token and the next token, with a function in `MERGES`."""
+    """Transform that applies a function in `MERGES` to a token and the next token."""
 
     kind = "merge"
     argument: str
@@ -261,7 +261,7 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""Transforms to the noun and verb forms of regular words, by the ending of the form."""
+"""Kind and argument of the transforms to noun and verb forms, by the regular ending of the form."""
 MAX_WORDS = 200_000
 """Maximum number of words in the cache of `Transforms`."""
 
@@ -380,7 +380,7 @@ class Transforms:
         return max(map(len, self._by_suffix), default=0)
 
     def _changes(self, word: str) -> dict[int, str]:
-        """Return the results of all transforms of `word` except merges, by index."""
+        """Return the results of the transforms that change `word`, by index, without merges."""
         changes = self._known.get(word)
         if changes is None:
             if len(self._known) >= MAX_WORDS:

@@ -54,12 +54,12 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of equal size. A token's edit is taken from the window where it is most central."""
+    """Windows of equal size. An edit is taken from the window where its token is most central."""
 
     size: int
-    """Number of tokens in a window, without <s> and </s>."""
+    """Number of tokens or subwords in a window, without <s> and </s>."""
     overlap: int
-    """Number of tokens that consecutive windows share."""
+    """Number of tokens or subwords that consecutive windows share."""
 
     @classmethod
     def of_model(cls, positions: int) -> Windows:

@@ -209,7 +209,7 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 
 
 def hash_block(duplicates: DuplicateFilter, block: Block) -> Hashes:
-    """Return the deduplication keys of a block's rows, which a resumed run needs."""
+    """Return the deduplication keys of all rows in a block of kept rows, for a resumed run."""
     lines = map(block.raw_lines, range(len(block.data)))
     return duplicates.keys(list(zip(*lines, strict=True)))
 

@@ -176,7 +176,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any], is_object: bool) -> str:
-    """Return a digest of a class's source file, or a random one for an object or without a file."""
+    """Return a digest of a class's source file. It is random for objects or without a file."""
     try:
         source = uuid4().bytes if is_object else Path(inspect.getfile(cls)).read_bytes()
     except (TypeError, OSError):
@@ -198,7 +198,10 @@ def _build_filter(request: FilterSpec | Filter[Any], sides: int) -> Filter[Any] 
     try:
         built: Filter[Any] | DuplicateFilter = specs.build(NOUN, request.name, cls, arguments)
     except TypeError as error:
-        raise UsageError(f"The filter {request.name!r} cannot be created: {error}.") from error
+        raise UsageError(
+            f"The filter {request.name!r} cannot be created: {error}. Expected a class "
+            "whose constructor requires no arguments except its options."
+        ) from error
     return built
 
 

@@ -60,7 +60,7 @@ Pair = TypeVar("Pair", bound=Sequence[str])
 
 @dataclass(frozen=True)
 class FilterSummary:
-    """Result of `filter_files`."""
+    """Signature, outputs and counts of a filtered corpus."""
 
     signature: Signature
     outputs: tuple[Path, ...]
@@ -189,9 +189,9 @@ def filter_files(
         outputs: one file or folder of parts per input, or a binary stream for monolingual text
         filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
             `Filter` objects
-        executor: processes the blocks or parts (default: in this process)
-        overwrite: replace existing outputs
-        progress: starts the progress report, which counts the lines read
+        executor: `Executor` that processes the blocks or parts (default: this process)
+        overwrite: whether to replace existing outputs
+        progress: creates the progress report, which receives the number of lines read
 
     Returns:
         The summary, or None if the outputs were already complete or other shards must finish first.

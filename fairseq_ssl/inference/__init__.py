@@ -1,6 +1,6 @@
-"""Translation, correction and scoring with trained models, for lists of lines and for files.
+"""Translation, classification, correction and scoring with trained models, for lines and files.
 
-Call `fairseq_ssl.register` first. It registers the tasks and architectures of models with fairseq.
+Call `fairseq_ssl.register` first. It registers the package's tasks and models with fairseq.
 
 >>> import fairseq_ssl
 >>> from fairseq_ssl.inference import load_model
@@ -9,7 +9,7 @@ Call `fairseq_ssl.register` first. It registers the tasks and architectures of m
 >>> model.translate(["ein kleiner Test"])  # doctest: +SKIP
 ['a small test']
 
-`TextClassifierPipeline` classifies texts. Its imitators explain labels with windows of subwords.
+`TextClassifierPipeline` classifies texts. With imitators, it explains labels by subword windows.
 `Corrector` corrects raw text with an edit tagger, and `correct_file` corrects a text of any size.
 `back_translate_file` translates a text, in this process or on many cores, GPUs or machines.
 `score_nbest_file` adds model scores to an n-best list, as features for `fairseq_ssl.rerank`.

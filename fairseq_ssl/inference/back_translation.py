@@ -39,7 +39,7 @@ PART_BLOCKS = 16
 FILE_SEED, FILE_IDS = 2_654_435_761, 2**40
 """Amounts by which the seed and the sentence ids increase from one input file to the next."""
 SIGNED = ("beam", "lenpen", "nbest", "sampling", "sampling_topk", "seed")
-"""Search options that every signature contains."""
+"""Search options that signatures contain even if they have their default values."""
 UNSIGNED = ("model", "data_dir", "fluency_boost_lm", "fluency_boost_data", "device", "threads")
 """Fields of `DecodingConfig` that signatures omit.
 
@@ -91,7 +91,7 @@ class BlockTranslator:
         return self.translate(block, decoder)
 
     def translate(self, block: Block, decoder: FairseqDecoder | CTranslate2Decoder) -> BlockResult:
-        """Translate a block with `decoder`, seeded from the config, block index and file index."""
+        """Translate a block. `decoder` is seeded from the config, block index and file index."""
         lines = list(self._lines(block))
         valid = [line for line in lines if not line.problem]
         number, file = block.seeds
@@ -193,7 +193,7 @@ def load_model(
     Args:
         path: a checkpoint or a CTranslate2 model folder, or a `DecodingConfig` to load an ensemble
             or to set search options.
-        data_dir: folder with the dictionaries of the checkpoint. It overrides the config.
+        data_dir: folder with the dictionaries of the checkpoint. It overrides `path.data_dir`.
         engine: ``fairseq`` or ``ctranslate2`` (default: ``ctranslate2`` for a folder, ``fairseq``
             for a checkpoint).
 
@@ -245,7 +245,7 @@ class BackTranslationSummary:
     undecodable: int
     """Number of lines that are not UTF-8."""
     failed: int
-    """Number of lines that exceeded the memory or the model's maximum length."""
+    """Number of lines that exceeded the available memory or the model's maximum length."""
     written: int
     """Number of tokens in the translations."""
     seconds: float
@@ -302,7 +302,7 @@ def _block_bytes(config: DecodingConfig) -> int:
 
 
 def needs_fairseq(config: DecodingConfig, engine: str) -> bool:
-    """Return True if fairseq loads a checkpoint, so that `fairseq_ssl.register` is required."""
+    """Return True if fairseq must load a checkpoint, which requires `fairseq_ssl.register`."""
     is_folder = Path(config.model[0]).is_dir()
     return engine == "fairseq" or not (is_folder or Conversion.of(config).is_done())
 

@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 BLOCK = 4096
 """Block size in lines. The texts of a block are sorted by length for batching."""
 PART_SIZE = 2**15
-"""Default number of teacher labels per part. Parts are large, as readers keep all of them open."""
+"""Default number of lines per part. Parts are large, because readers keep all parts open."""
 SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
@@ -58,7 +58,8 @@ class Window:
 
     text: str
     weight: float
-    """Weighted decrease in log p(label) - log p(second-best label) if the window is removed."""
+    """Decrease in log p(label) - log p(second-best label) if the window is removed, multiplied by
+    the weight of its imitator."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Prediction:
     probabilities: dict[str, float]
     """Probability of each label."""
     windows: tuple[Window, ...] = ()
-    """Windows with the largest weights. Only models with imitators return windows."""
+    """Windows with the largest weights, if requested. Without imitators, there are no windows."""
 
 
 class TextClassifierPipeline:
@@ -255,7 +256,7 @@ class TextClassifierPipeline:
             try:
                 batch = dataset.collater([dataset[int(text)] for text in indices])["net_input"]
             except (IndexError, OSError, ValueError) as error:
-                raise self._read_error(error) from error
+                raise self._read_error(f"{error}.") from error
             self._check(batch)
             yield indices, utils.move_to_cuda(batch, device=self.device)
 
@@ -272,7 +273,8 @@ class TextClassifierPipeline:
         """Return up to `count` windows with the largest positive weights for each text.
 
         The weight of a window is the decrease in log p(label) - log p(second-best label) if the
-        window is excluded from its imitator's mean, multiplied by the imitator's weight.
+        window is excluded from its imitator's mean, multiplied by the imitator's weight. Models
+        with random imitators have no windows.
         """
         best = logits.topk(2).indices
         windows: list[list[Window]] = [[] for _ in subwords]
@@ -306,7 +308,7 @@ class TextClassifierPipeline:
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return the decrease in log p(best) - log p(second) without each single window, [windows].
+    """Return, for each window, the decrease in log p(best) - log p(second) without it, [windows].
 
     p is the mean of the class probabilities over the windows of a text. If the only window of a
     text is removed, p is uniform.

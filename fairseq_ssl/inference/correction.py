@@ -207,7 +207,7 @@ class CorrectedLine:
 
 
 class Corrector(loading.ConfiguredModel):
-    """Corrects lines of text with an edit tagger, or an ensemble of edit taggers.
+    """Corrector for lines of text that uses an edit tagger, or an ensemble of edit taggers.
 
     >>> from fairseq_ssl.inference import Corrector
     >>> corrector = Corrector.from_pretrained("run/checkpoint_best.pt")  # doctest: +SKIP
@@ -290,7 +290,7 @@ class Corrector(loading.ConfiguredModel):
     def _typed(
         self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]
     ) -> list[tuple[TokenEdit, str | None]]:
-        """Return the ERRANT edits with their types, or `changes` if `explain` is False."""
+        """Return ERRANT edits and their types. If `explain` is False, return `changes` and None."""
         if self._annotator is None:
             return [(change, None) for change in changes]
         return [
@@ -328,7 +328,7 @@ def change_probabilities(
     changes: Sequence[TokenEdit],
     applied: Sequence[AppliedEdit],
 ) -> list[float]:
-    """Return, for each change, the minimum probability of its model edits, or 1 for spelling.
+    """Return the minimum probability of each change's model edits, or 1 for a spelling change.
 
     The position of a change is ambiguous if a token is repeated. Therefore, an edit that overlaps
     no change counts for the adjacent changes.
@@ -391,7 +391,7 @@ class LineFormat:
     kind: str = "text"
     """``text``, ``diff`` (source line with marked edits), or ``json``."""
     explain: bool = False
-    """True to add a line for each edit. It has no effect on ``json``."""
+    """True to add a line for each edit to ``text`` and ``diff``."""
     color: bool = False
     """True to mark the edits of a ``diff`` with terminal colors."""
 
@@ -506,7 +506,7 @@ def correct_file(
         format_line: picklable function that formats a corrected line.
         format_name: name of the format, for the signature.
         executor: executor that corrects (default: this process). Its worker processes need
-            `fairseq_ssl.register` as initializer.
+            `fairseq_ssl.register` as initializer, except for models in ONNX format.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of corrected lines.
     """

@@ -101,7 +101,7 @@ class CTranslate2Decoder:
         """
         for name in FAIRSEQ_ONLY:
             if getattr(config, name):
-                raise UsageError(f"`{name}` needs the engine fairseq.")
+                raise UsageError(f"`{name}` needs the engine fairseq. Set `engine` to fairseq.")
         if len(config.model) > 1:
             raise UsageError(
                 f"`model` contains {len(config.model)} models, but the engine ctranslate2 supports "
@@ -120,7 +120,7 @@ class CTranslate2Decoder:
         return replace(config, model=(folder,))
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling. CTranslate2 seeds a thread only once, so the translator is reloaded."""
+        """Seed sampling, if enabled. Reload the translator, which seeds its threads only once."""
         if self.config.sampling:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()
@@ -276,7 +276,7 @@ class FairseqDecoder:
         return config
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling for the next call of `decode`."""
+        """Set the random seed with which each following call of `decode` starts."""
         self.seed = int(seed)
 
     def decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
@@ -295,7 +295,7 @@ class FairseqDecoder:
             return self._decode(sentences, ids)
 
     def _decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Decode in batches. The result is None for sentences that are too long."""
+        """Decode in batches. The result is None for a sentence above the maximum length."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )
@@ -431,7 +431,7 @@ def _command_line(config: DecodingConfig) -> list[str]:
 
 
 def _own_options(config: DecodingConfig) -> dict[str, Any]:
-    """Return the options for noisy beam search and fluency boost, which fairseq lacks."""
+    """Return the options that fairseq does not have, for noisy beam search and fluency boost."""
     options: dict[str, Any] = {}
     if config.noisy_beam_beta:
         options["noisy_beam_beta"] = config.noisy_beam_beta

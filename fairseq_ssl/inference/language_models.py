@@ -66,7 +66,7 @@ class Special(NamedTuple):
 
 
 class FairseqModels:
-    """Masked language models of fairseq's masked_lm task."""
+    """Masked language models trained with fairseq's masked_lm task."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.loaded = load_scoring_models(scoring, worker)
@@ -222,7 +222,7 @@ class MaskedStates:
 
 
 class LanguageModelScorer:
-    """Scorer that uses left-to-right language models of fairseq's language_modeling task."""
+    """Scorer that uses models trained with fairseq's language_modeling task."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
@@ -279,7 +279,8 @@ class MaskedModelScorer:
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
         """Return log P / length and PenLP of each translation, and the counts.
 
-        log P sums token log-probabilities without start and end. Each token is masked in turn.
+        log P is the sum of the log-probabilities of the tokens, each masked in turn. Start and end
+        symbols are excluded.
         """
         ids = self.masked.rows([target for _, target in pairs])
         rows, unknown, cut = _truncate(ids, self.masked.special.unknown, self.masked.longest() - 2)
@@ -373,7 +374,7 @@ def _scored(
 def _truncate(
     rows: list[list[int]], unknown: int, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Return the rows after truncation, and the numbers of unknown ids and truncated rows."""
+    """Truncate rows. Return them, their number of unknown ids, and the number of truncated rows."""
     truncated = [row[:max_length] for row in rows]
     count = sum(row.count(unknown) for row in truncated)
     return truncated, count, sum(len(row) > max_length for row in rows)

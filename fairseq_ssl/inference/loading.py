@@ -60,7 +60,7 @@ def set_threads(threads: int | None) -> None:
 
 
 def check_weights(weights: Sequence[float], models: int) -> None:
-    """Raise UsageError unless `weights` is empty or valid for an ensemble of `models` models."""
+    """Raise UsageError unless `weights` is empty, or has `models` values >= 0 with a sum > 0."""
     if weights and len(weights) != models:
         raise UsageError(
             f"`weights` has length {len(weights)}. Expected one weight for each of {models} models."
@@ -274,7 +274,7 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
 
 
 def writes_right_to_left(scoring: ScoringConfig) -> bool:
-    """Return True if the models of a config generate the last token first."""
+    """Return True if the config or its checkpoints are set to generate the last token first."""
     return scoring.right_to_left or are_right_to_left(scoring.models)
 
 
@@ -310,8 +310,8 @@ def load_scoring_models(scoring: ScoringConfig, worker: int) -> LoadedModels:
 def max_source_length(models: Iterable[Any]) -> float:
     """Return the maximum source length in tokens, including </s>.
 
-    Only translation models with learned positional embeddings have a limit. For a two-way model, it
-    is the smaller limit of the two encoders.
+    It is infinite for models without learned positional embeddings. For a two-way model, it is the
+    smaller limit of the two encoders.
     """
     from fairseq.models import FairseqEncoderDecoderModel
     from fairseq.modules import LearnedPositionalEmbedding
@@ -327,7 +327,7 @@ def max_source_length(models: Iterable[Any]) -> float:
 
 
 def forget_unknown_words(task: Any) -> None:
-    """Remove the out-of-vocabulary words that a copying model's dictionary has assigned ids.
+    """Remove out-of-vocabulary words from the source dictionary of a copying model's task.
 
     Their ids become invalid. Edit taggers are skipped, because they cache words by id.
     """

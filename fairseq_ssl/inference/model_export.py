@@ -110,7 +110,7 @@ def _export_tagger(
     encoder: str | Path | None,
     options: Mapping[str, str],
 ) -> Signature:
-    """Export an edit tagger to a folder. `options` override its task options."""
+    """Export an edit tagger, and return the signature. `options` override its task options."""
     from fairseq_ssl.checkpoints.gector import is_gector, read_search
     from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
     from fairseq_ssl.generation.tagger_export import QUANTIZATIONS, quiet, write_onnx
@@ -118,7 +118,7 @@ def _export_tagger(
     if quantization not in QUANTIZATIONS[: 1 + (to == "onnx")]:
         raise UsageError(
             f"`quantization` is {quantization}, which {to} does not support. Expected float32, or "
-            "also int8 if `to` is onnx."
+            "int8 for onnx."
         )
     arch, search = "gector", DEFAULT
     with quiet(logging.INFO):

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 BLOCK_KIB = 256
 """Block size in KiB. The candidates of a block are sorted by length and scored together."""
 LAST = "last"
-"""Name of a block's count of candidates for the last source sentence."""
+"""Key in the counts of a block: number of candidates for the last source sentence."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NBestScoresSummary:
     """Names of the added scores."""
     candidates: int
     cut: int
-    """Number of candidates that were truncated to the model's maximum length."""
+    """Number of candidates with a text or source that exceeded the model's maximum length."""
     seconds: float
     """Scoring time in seconds. For output files, it includes interrupted runs."""
 
@@ -77,7 +77,8 @@ def score_nbest_file(
         source: source sentences, for translation models. The list refers to them by index, from 0.
         source_subwords: file or prefix of the source subword model (default: split at spaces).
         subwords: file or prefix of the candidate subword model (default: split at spaces).
-        executor: executor that scores the candidates (default: this process).
+        executor: executor that scores the candidates (default: this process). Its worker processes
+            need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of scored candidates.
     """
@@ -150,12 +151,12 @@ class _NBestJob(TextJob):
         )
 
     def check(self) -> None:
-        """Raise DataError if most tokens are unknown. Do not check fewer than `CHECKED_TOKENS`."""
+        """Raise DataError if most tokens are unknown, after `CHECKED_TOKENS` tokens or more."""
         if self.totals["tokens"] >= CHECKED_TOKENS:
             self._check_tokens()
 
     def check_end(self) -> None:
-        """Check all tokens. Warn if the list has no candidates for the last source sentence."""
+        """Raise DataError if most tokens are unknown. Warn if the last source has no candidates."""
         super().check_end()
         self._check_tokens()
         source = self.files["source"]
@@ -233,9 +234,9 @@ class NBestScorer:
             if self.source is not None and number not in sources:
                 if number >= len(lines):
                     raise DataError(
-                        f"{block.place(index)} has the sentence index {number} but "
-                        f"{self.source} has {len(lines)} lines. Expected the source sentences of "
-                        "the list, counted from 0."
+                        f"{block.place(index)} has the sentence index {number}, but "
+                        f"{self.source} has {len(lines)} lines. Indices start at 0. Expected the "
+                        "source sentences of the list."
                     )
                 sources[number] = segment_source(lines[number]).split()
             pairs.append((sources.get(number, []), segment(candidate.text).split()))

@@ -34,7 +34,7 @@ from fairseq_ssl.text.spans import Ids, Spans
 from fairseq_ssl.text.word_ids import WordIds
 
 MIN_SHARE = 0.75
-"""Min length of a sentence, as a fraction of the longest sentence in its group."""
+"""Min sentence length in a group, as a fraction of the max length in the group."""
 MIN_SUBWORDS = 128
 """Min number of subwords in a group, including padding, for an efficient model call."""
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
@@ -129,7 +129,7 @@ class OnnxTagger:
         return arrays
 
     def _check_interface(self) -> None:
-        """Check the inputs and outputs, and run the model on the largest id to check its shapes."""
+        """Check the model's inputs and outputs, with an example that contains the largest id."""
         inputs = tuple((part.name, part.type) for part in self.session.get_inputs())
         names = {part.name for part in self.session.get_outputs()}
         expected = tuple((name, "tensor(int64)") for name in self.config.inputs)
@@ -144,14 +144,14 @@ class OnnxTagger:
         if sizes != (len(self.edits.labels), min(TOP, len(self.edits.labels) - 1)):
             raise format_error(self.folder, "the outputs of the model have wrong shapes")
         if not np.isfinite(edits).all():
-            raise format_error(self.folder, "the probabilities are infinite")
+            raise format_error(self.folder, "the probabilities are not finite")
 
 
 class OnnxEngine(TaggerEngine):
     """Engine that scores edits with taggers in ONNX format."""
 
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores at the used positions of the windows."""
+        """Return the scores of the best edits at the used positions of the windows."""
         if len(self.models) == 1:
             return TopEdits(*self.models[0](batch, TOP_OUTPUTS))
         edits, errors = self.mean(model(batch, ALL_OUTPUTS) for model in self.models)

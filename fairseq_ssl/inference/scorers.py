@@ -22,7 +22,7 @@ ScorerLoader = Callable[[ScoringConfig, int], Scorer]
 def scorer_loader(config: ScoringConfig) -> ScorerLoader:
     """Return the function that loads the scorer for `config.kind`.
 
-    Raise UsageError if a model is of a different kind.
+    Raise UsageError if a checkpoint is of a different kind.
     """
     from fairseq_ssl.inference import language_models, translation_scorer
 

@@ -110,7 +110,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None = None) -> None:
-    """Serve until SIGTERM or Ctrl-C. Running requests have 30 seconds to complete.
+    """Serve until SIGTERM or Ctrl-C. Running requests then have 30 seconds to complete.
 
     Args:
         app: the application.
@@ -193,7 +193,7 @@ def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None)
 
 
 def _page_policy(page: str) -> str:
-    """Return a Content-Security-Policy for the page: its style and script, this server, images."""
+    """Return a Content-Security-Policy for the page's style, script, server and inline images."""
     sources = ""
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
@@ -293,7 +293,7 @@ class _Endpoints:
 
 
 def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
-    """Return the lines of a request and their line endings."""
+    """Return the lines of a request and their line ends. Raise _RequestError if it is invalid."""
     try:
         content = parse_json(body)
     except ValueError as error:
@@ -321,7 +321,7 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
 
 
 class RequestBatcher:
-    """Combines the lines of concurrent requests into batches, which one thread corrects.
+    """Batcher for the lines of concurrent requests. One thread corrects the batches.
 
     While a batch is corrected, other requests wait for the next one. A request with more lines than
     a batch is split, and its batches alternate with those of other requests. Cancel the task of a

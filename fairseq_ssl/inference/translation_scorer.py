@@ -70,7 +70,7 @@ class TranslationScorer:
         return log_probabilities
 
     def _batch(self, sources: list[list[int]], targets: list[list[int]]) -> Any:
-        """Return log P of each target [pairs]. Halve batches that do not fit into GPU memory."""
+        """Return log P of each target [pairs]. Split batches that do not fit into GPU memory."""
         import torch
 
         try:

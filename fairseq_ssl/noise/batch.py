@@ -79,7 +79,7 @@ def _to_uniform(state: NDArray[np.uint64]) -> NDArray[np.float64]:
 
 
 def _normal(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Map two uniform numbers to a standard normal number (Box and Muller, 1958).
+    """Map pairs of uniform numbers to standard normal numbers (Box and Muller, 1958).
 
     The computation uses float32 for speed.
     """
@@ -89,7 +89,7 @@ def _normal(first: NDArray[np.float64], second: NDArray[np.float64]) -> NDArray[
 
 
 def _mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Apply the output function of SplitMix64 in place."""
+    """Apply SplitMix64's output function to `state` in place, and return `state`."""
     state ^= state >> np.uint64(30)
     state *= np.uint64(0xBF58476D1CE4E5B9)
     state ^= state >> np.uint64(27)
@@ -211,7 +211,7 @@ class NoiseChain:
 def keep_one_per_line(
     block: TokenBatch, deleted: NDArray[np.bool_], draws: Random
 ) -> NDArray[np.bool_]:
-    """Return a copy of the mask `deleted` in which each line keeps at least one token.
+    """Return a copy of the mask `deleted` in which each nonempty line keeps at least one token.
 
     If all tokens of a line are deleted, a random token is kept.
     """

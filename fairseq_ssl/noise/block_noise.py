@@ -96,8 +96,8 @@ MAX_TOKENS = 10_000
 class CorpusNoise:
     """Picklable function that adds noise to a block of lines.
 
-    The random numbers of a line are seeded with `seed`, the block number, and the index of the line
-    in the block.
+    The random numbers of a line are seeded with `seed`, the indices of the file and the block, and
+    the index of the line in the block.
     """
 
     noise: Noise

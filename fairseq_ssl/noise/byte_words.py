@@ -123,12 +123,12 @@ class WordTable:
         self.words = self._inserted = ByteWords.of(inserted)
 
     def start(self, own: ByteWords, lengths: NDArray[np.int64]) -> TokenBatch:
-        """Replace the current text with the words `own`. Line i contains `lengths[i]` words."""
+        """Replace the current text with `own`. Return it, with `lengths[i]` words in line i."""
         self.words = self._inserted
         return TokenBatch(self._extend(own), lengths)
 
     def start_lines(self, lines: Iterable[str]) -> TokenBatch:
-        """Replace the current text with the whitespace-separated words of `lines`."""
+        """Replace the current text with the whitespace-separated words of `lines`. Return it."""
         words = list(map(str.split, lines))
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         return self.start(ByteWords.of(list(chain.from_iterable(words))), lengths)

@@ -194,6 +194,6 @@ def _operations(uniform: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _check_letters(letters: str) -> None:
-    """Raise UsageError if there are no letters, or spaces, which would split words."""
+    """Raise UsageError if `letters` is empty or contains spaces, which would split words."""
     if letters.split() != [letters]:
         raise UsageError(f"`letters` is {letters!r}. Expected one or more letters without spaces.")

@@ -23,7 +23,7 @@ from fairseq_ssl.text.vocabulary import count_line_words
 
 @dataclass(frozen=True)
 class Aspell:
-    """GNU Aspell, a spell checker, with Aspell's dictionary for a language.
+    """The spell checker GNU Aspell, with its dictionary for a language.
 
     Aspell has no suggestions for correct words. Words are therefore sent in a case that is never
     correct ("tHEIR"), and the suggestions are converted to the case of the word. Words in scripts
@@ -33,7 +33,7 @@ class Aspell:
     language: str = "en"
 
     def version(self) -> str:
-        """Return Aspell's name, version and language for the signature: ``aspell 0.60.8 en``.
+        """Return name, version and language for the signature, such as ``aspell 0.60.8 en``.
 
         Raise MissingPackageError if aspell is not installed.
         """
@@ -191,7 +191,7 @@ def build_confusion_sets_file(
         output: file with one line per set: word, tab, confusable words separated by spaces
         aspell: language of Aspell's dictionary (default: use SymSpell instead)
         min_count: min count of a word, both for words with a set and for words in a set
-        overwrite: replace an existing output
+        overwrite: whether to replace an existing output
         executor: `Executor` for the batches (default: this process)
         progress: creates the progress report, which receives the numbers of lines and of words
     """
@@ -246,8 +246,8 @@ def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
             or word in sets
         ):
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}. Expected a word that has no earlier line, a "
-                "tab, and different words separated by single spaces."
+                f"{path}:{number} is {line[:80]!r}. Expected a word without a set in earlier "
+                "lines, a tab, and other words separated by single spaces."
             )
         sets[word] = others
     if not sets:

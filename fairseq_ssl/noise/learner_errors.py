@@ -193,7 +193,7 @@ def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -
 
 @dataclass(frozen=True)
 class LearnerErrorsSummary:
-    """Result of `count_learner_errors_file`."""
+    """Counts that `count_learner_errors_file` wrote, with the numbers of skipped pairs."""
 
     signature: Signature
     errors: LearnerErrors

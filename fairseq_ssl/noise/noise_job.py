@@ -46,7 +46,7 @@ COUNTED = 2**24
 
 @dataclass(frozen=True)
 class NoiseSummary:
-    """Result of `noise_file`."""
+    """Signature, outputs and counts of a text with added noise."""
 
     signature: Signature
     outputs: tuple[Path, ...]
@@ -101,7 +101,7 @@ class NoiseResources:
                 if not word or " " in word or "\n" in word or "\0" in word:
                     raise DataError(
                         f"The word counts contain {word!r}. Expected nonempty words without "
-                        "spaces, newlines and NUL characters."
+                        "spaces, newlines or NUL characters."
                     )
             drawn, loaded["unigrams"] = Unigrams.of(words)
         if _needs(method, "confusions"):
@@ -161,7 +161,7 @@ def _clean_lines(lines: Iterable[str]) -> list[str]:
     clean = join_lines(lines, "the clean text").split("\n")[:-1]
     for number, line in enumerate(clean, 1):
         if problem := "contains a surrogate" if SURROGATE.search(line) else line_problem(line):
-            raise DataError(f"Line {number} {problem}.")
+            raise DataError(f"Line {number} {problem}. Fix or remove the line.")
     return clean
 
 
@@ -252,7 +252,7 @@ def noise_file(
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
         executor: `Executor` for the blocks or parts (default: this process)
-        overwrite: replace an existing output
+        overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """
     check_integer("seed", seed, 0)
@@ -267,7 +267,7 @@ def noise_file(
 
 @dataclass
 class _NoiseJob(TextJob):
-    """The job of `noise_file`."""
+    """Resumable job that `noise_file` runs."""
 
     method: Sequence[NoiseSpec]
     seed: int

@@ -52,7 +52,7 @@ class Unigrams:
 
     @cached_property
     def _ends(self) -> NDArray[np.float64]:
-        """Cumulative counts as floats. The last is infinity, so that rounding cannot exceed it."""
+        """Cumulative counts as floats. The last entry is infinity, above any rounded target."""
         return np.append(self.up_to[:-1].astype(np.float64), np.inf)
 
     @cached_property
@@ -159,7 +159,7 @@ class ShuffleNoise:
 
     @cached_property
     def shares(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Cumulative distribution function of the Beta distribution: its values and arguments."""
+        """Cumulative distribution function of the Beta distribution, as values and arguments."""
         alpha, beta = self.alpha_and_beta
         reach = 30 * self.std
         if min(alpha, beta) < 1:  # the tail reaches a few times 1 / (alpha + beta)
