@@ -71,7 +71,7 @@ class LineSegmenter:
 
     tokenize: Callable[[str], Sentence]
     splits_sentences: bool = True
-    """True if a line can contain several sentences."""
+    """True to split lines into sentences. If False, each line is one sentence."""
 
     @classmethod
     def of(cls, tokenizer: str | None, language: str = "en") -> LineSegmenter:
@@ -149,7 +149,7 @@ def _sentence_starts(text: Sentence) -> list[int]:
     """Return the index of the first token of each sentence after the first sentence.
 
     Quotes and brackets directly after the final punctuation belong to the sentence. A sentence
-    continues if a lowercase word follows such a quote or an ellipsis: "Who?" he asked ... and left.
+    continues if a lowercase word follows such a quote or several dots: "Who?" he asked... and left.
     """
     starts = []
     is_over = is_strong = False
@@ -186,7 +186,7 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
     Args:
         line: text that contains the sentence.
         sentence: tokens with their offsets in `line`.
-        edits: sorted edits; adjacent edits must be joined.
+        edits: sorted edits that are separated by one or more tokens.
     """
     quotes = _QuoteCounter(sentence.tokens)
     quotes.added = line[: sentence.starts[0]].count(QUOTE)
@@ -194,7 +194,7 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
 
 
 class _QuoteCounter:
-    """Counts straight quotes, to distinguish opening and closing quotes."""
+    """Counter of straight quotes, which distinguishes opening and closing quotes."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
@@ -240,7 +240,7 @@ def _line_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
 
 
 def _neighbor(line: str, sentence: Sentence, index: int) -> str:
-    """Return the token at `index`. For an opening straight single quote, return a curly one."""
+    """Return the token at `index`, or a curly quote for an opening straight single quote."""
     start, end = sentence.starts[index], sentence.ends[index]
     follows_space = line[start - 1 : start].isspace() or not start
     is_opening = follows_space and not line[end : end + 1].isspace()
@@ -248,7 +248,7 @@ def _neighbor(line: str, sentence: Sentence, index: int) -> str:
 
 
 def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
-    """Return True for each token that a space usually follows. The last token is omitted.
+    """Return, for each token except the last, whether a space usually follows it.
 
     `quote_is_open` is True if a straight quote is open before the first token.
     """
@@ -286,7 +286,7 @@ def _gap(
 
 
 def _gap_after_deletion(before: str, after: str, has_space: bool) -> str:
-    """Return the whitespace between the neighbors of deleted tokens."""
+    """Return the whitespace that replaces deleted tokens and the gaps `before` and `after` them."""
     if before and after:
         return after
     return (before or after or " ") if has_space else ""
