@@ -128,7 +128,7 @@ class ClassificationReport:
 
 
 Predictions = tuple[list[str], "list[float] | None"]
-"""Predicted labels of a file, and their probabilities if all lines contain them."""
+"""Predicted labels of a file, and their probabilities, or None if a line has no probability."""
 
 
 def score_predictions(
