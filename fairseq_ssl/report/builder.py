@@ -135,7 +135,7 @@ def write_report(
 
 
 def _default_set(names: Sequence[str]) -> str | None:
-    """Return `TEST_SET` if it is in `names`, the only name if there is one, or None."""
+    """Return `TEST_SET` if it is in `names`, else the only name, or None for no name or several."""
     return TEST_SET if TEST_SET in names else names[0] if len(set(names)) == 1 else None
 
 
@@ -181,7 +181,10 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
     sentences.metric = comparison.metric or _default_metric(sentences, comparison)
     if comparison.tokenize and sentences.metric != "bleu":
         metric = sentences.metric or "not set"
-        raise UsageError(f"`tokenize` is only for the metric bleu, but the metric is {metric}.")
+        raise UsageError(
+            f"`tokenize` needs the metric bleu, but the metric is {metric}. Remove `tokenize`, or "
+            "set `metric` to bleu."
+        )
     return sentences
 
 
