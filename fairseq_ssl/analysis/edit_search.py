@@ -100,7 +100,7 @@ class EditSearch:
         return GridCounts(*(np.stack(field).reshape(shape) for field in zip(*counted, strict=True)))
 
     def scores(self, counts: GridCounts, metric: str) -> NDArray[np.float64]:
-        """Return each combination's percentage score. F0.5 without gold and predicted edits is 100."""
+        """Return the score of each combination in percent. F0.5 is 100 if there are no edits."""
         if metric == "exact":
             return 100 * counts.exact / max(1, len(self.starts))
         whole = counts.predicted + BETA_SQUARED * self.gold_edits
