@@ -103,7 +103,7 @@ class FeatureExtractor:
     masked: tuple[ScoringConfig, ScoringConfig] | None = None
     """Masked language models, for the feature ``phsic-states``."""
     translation: ScoringConfig | None = None
-    """Translation model of either direction, for the feature ``cross-entropy``."""
+    """Translation model in either direction, for the feature ``cross-entropy``."""
     subwords: FeaturePaths = (None, None)
     """Subword models that segment the input of all models. None if a side is already segmented."""
 

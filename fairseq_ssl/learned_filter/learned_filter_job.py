@@ -137,7 +137,7 @@ def train_filter(
 def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
     """Check the models and the output path before counting words, which can take hours."""
     if any(features.subwords) and not features.models:
-        raise UsageError("`subwords` needs a translation model or masked models.")
+        raise UsageError("`subwords` needs a model. Set `translation` or `masked_models`.")
     for config in features.models:
         scorer_loader(config)
     folders = [config.data_dir for config in features.models if config.data_dir is not None]

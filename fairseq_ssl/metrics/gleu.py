@@ -34,7 +34,7 @@ MAX_N = 4
 SAMPLES = 500
 """Number of sampling rounds if there are several references."""
 OF_SINGLE = "mean of single references"
-"""Name of the value that is compared if there are several references. It needs only sums."""
+"""Name of the value for comparisons with several references. It depends only on summed counts."""
 
 
 class Gleu(ReferenceMetric):

@@ -163,7 +163,8 @@ class SystemScores:
         metric = self.metric
         if not isinstance(metric, Errant):
             raise UsageError(
-                f"`by` is {by}, which needs the metric errant, but the metric is {metric.method}."
+                f"`by` is {by}, which needs the metric errant, but the metric is {metric.method}. "
+                "Use errant, or set `by` to level."
             )
         if by in TIERS:
             self._analyze_categories(by, metric.beta)

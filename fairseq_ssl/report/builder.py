@@ -151,7 +151,8 @@ def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison
         logger.warning("%s. Set `test_set` to one of them to show its sentences.", several)
     if chosen is not None and chosen not in names:
         raise UsageError(
-            f"`test_set` is {chosen}. Expected {_shorten(names) or 'outputs named SET.txt'}."
+            f"`test_set` is {chosen}, for which there is no output. Test sets with outputs: "
+            f"{_shorten(names) or 'none'}."
         )
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):

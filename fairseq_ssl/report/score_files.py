@@ -284,7 +284,7 @@ def _absolute(path: Path) -> Path:
 
 
 def parse_run_name(folder: Path) -> tuple[str, str]:
-    """Split a folder name, such as tagged.1, into system and seed. The seed can be ""."""
+    """Split a folder name, such as tagged.1, into system and seed. A missing seed is ""."""
     name = _absolute(folder).name
     parts = SEED_PATTERN.fullmatch(name)
     return (name, "") if parts is None else (parts["system"], parts["seed"])

@@ -111,6 +111,6 @@ class _NoSpacy:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
-        """Raise ModuleNotFoundError for spaCy. Other modules are left to the next finders."""
+        """Raise ModuleNotFoundError for spaCy. Return None for other modules."""
         if name == "spacy":
             raise ModuleNotFoundError(name)

@@ -17,7 +17,7 @@ from fairseq_ssl.text.tokenization import moses_tokenizer
 TOKENIZERS = ("spacy", "moses", "english")
 SENTENCE_END = re.compile(r"[.!?…。！？]+")  # noqa: RUF001 - full-width punctuation of East Asia
 AFTER_SENTENCE_END = re.compile(r"[\"'”’»)\]}]+")  # noqa: RUF001
-"""Closing quotes and brackets, which belong to the sentence before them."""
+"""Pattern for closing quotes and brackets, which belong to the sentence before them."""
 NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}»”’…]+|['’][a-z]{0,2}|n['’]t", re.IGNORECASE)  # noqa: RUF001
 NO_SPACE_AFTER = re.compile(r"[(\[{«“‘$£€#¿¡]+")  # noqa: RUF001
 NO_SPACE_AROUND = re.compile(r"[-/]")
@@ -28,7 +28,7 @@ UNSPACED = re.compile(
     r"[\u0e00-\u0e7f\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]"
     r"|[\U00020000-\U0003ffff]"
 )
-"""Thai, kana, Han and full-width characters, which are written without spaces between words."""
+"""Pattern for Thai, kana, Han and full-width characters, between which there are no spaces."""
 QUOTE = '"'
 
 
@@ -199,7 +199,7 @@ class _QuoteCounter:
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
         self.added = 0
-        """Number of quotes before the sentence, plus the added quotes, minus the removed quotes."""
+        """Number of quotes before the sentence, plus the quotes added and minus those removed."""
 
     def is_open(self, index: int) -> bool:
         """Return True if a quote is open before the token at `index`."""

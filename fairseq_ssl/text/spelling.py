@@ -241,7 +241,7 @@ class SpellingCorrector:
     def _log_prob(self, previous: str, word: str) -> float:
         """Return log P(word | previous), plus a constant if `previous` is <s>.
 
-        An unknown word is treated as if it occurred 0.5 times.
+        The constant does not affect comparisons. An unknown word counts as 0.5 occurrences.
         """
         unigram = (self.counts[word] or 0.5) / self.total
         pair = self.pairs.get(f"{previous} {word}", 0)
@@ -318,7 +318,7 @@ def count_spelling_file(
         counts = SpellingCounts.of(lines)
         if not counts.words:
             raise DataError(
-                f"There are no words in {', '.join(map(str, texts))}. Expected correct text."
+                f"There are no words in {', '.join(map(str, texts))}. Expected text without errors."
             )
         counts.write(output)
         numbers = {"words": len(counts.words), "pairs": len(counts.pairs)}

@@ -37,7 +37,7 @@ class BuiltRewriter:
         self._rewrite, self._build, self._options = rewrite, build, options
 
     def __call__(self, line: str) -> str:
-        """Rewrite a line. Raise TypeError if it is not a string, as sacremoses would accept it."""
+        """Rewrite a line. Raise TypeError if it is not a string, which sacremoses would accept."""
         if not isinstance(line, str):
             raise TypeError(f"The line is {line!r}. Expected a string.")
         return self._rewrite(line)
@@ -83,7 +83,7 @@ def _check_language(language: str) -> None:
 
 
 def _cache_letters(tokenizer: Any) -> Any:
-    """Speed up a tokenizer in place. sacremoses would build its letter sets for each token."""
+    """Build a sacremoses tokenizer's letter sets once, in place, instead of for each token."""
     lower, letters = frozenset(tokenizer.IsLower), frozenset(tokenizer.IsAlpha)
     tokenizer.islower = lower.issuperset
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
@@ -103,7 +103,7 @@ SUBWORDS: dict[str, LineRewriter] = {
 def subword_joiner(subwords: str | None) -> LineRewriter:
     """Return a function that joins the subwords in a line.
 
-    For None and ``subword-nmt``, the function checks the first line that contains a space or a
+    If `subwords` is None or ``subword-nmt``, the function checks the first line with a space or a
     sentencepiece marker. It raises DataError if this line was segmented with a different scheme.
 
     Args:

@@ -2,8 +2,8 @@
 
 Scores are the same as in m2scorer, including its details: edit lengths, duplicate arcs, and ties
 between shortest paths. m2scorer finds arcs with the Floyd-Warshall algorithm and a path with the
-Bellman-Ford algorithm. Here, the cells are in topological order, so arcs grow by one step at their
-end, and few Bellman-Ford sweeps are needed.
+Bellman-Ford algorithm. Here, the cells are in topological order. Arcs are therefore extended by one
+step at a time, and few Bellman-Ford sweeps are needed.
 """
 
 from __future__ import annotations

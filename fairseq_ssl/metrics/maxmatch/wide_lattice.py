@@ -29,7 +29,7 @@ FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
 """Maximum number of arcs to compute for one gold edit."""
 SHORT = 100
-"""Rows with this many cells or more limit the length of insertions to that of gold corrections."""
+"""In rows with this many cells or more, gold corrections limit the length of insertions."""
 
 
 class WidePaths:
@@ -69,7 +69,7 @@ class WidePaths:
         return edit_between(self._lattice, cells[before], cells[after])
 
     def _parents(self, favored: dict[int, set[int]]) -> list[list[int]]:
-        """Return the predecessor of each state and cell, as cell * number of states + state."""
+        """Return the predecessor of each state and cell, encoded as cell * states + state."""
         lattice, count = self._lattice, self._unchanged + 2
         costs = [[FAR] * len(self._number) for _ in range(count)]
         parents = [[0] * len(self._number) for _ in range(count)]
