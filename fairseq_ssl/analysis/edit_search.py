@@ -100,7 +100,7 @@ class EditSearch:
         return GridCounts(*(np.stack(field).reshape(shape) for field in zip(*counted, strict=True)))
 
     def scores(self, counts: GridCounts, metric: str) -> NDArray[np.float64]:
-        """Return the percentage score of each combination of options. 0 / 0 counts as 100."""
+        """Return the score of each combination in percent. F0.5 is 100 if there are no edits."""
         if metric == "exact":
             return 100 * counts.exact / max(1, len(self.starts))
         whole = counts.predicted + BETA_SQUARED * self.gold_edits
@@ -108,10 +108,10 @@ class EditSearch:
         return np.where(whole > 0, 100 * part / np.maximum(whole, 0.1), 100.0)
 
     def best(self, metric: str, number: int = 1, grid: Grid = GRID) -> list[dict[str, float]]:
-        """Return the `number` best combinations of options, best first. Their counts differ.
+        """Return the `number` best combinations of options, best first.
 
         Among combinations with equal scores, those with fewer nonzero options come first, then
-        those with lower absolute values.
+        those with lower absolute values. Of combinations with equal counts, only the first is kept.
         """
         counts = self.count(grid)
         values = np.array(list(product(*grid.values())))

@@ -27,7 +27,7 @@ from fairseq_ssl.text.spans import Spans
 from fairseq_ssl.text.spelling import spelling_corrector
 
 DECODINGS = 5
-"""Max number of option combinations that are decoded, in addition to the default options."""
+"""Maximum number of option combinations that are decoded, in addition to the default options."""
 CHUNK = 4096
 """Number of sentences per call when decoding."""
 
@@ -128,7 +128,7 @@ def tune_edit_confidence(
         config: models and search options. Its tokenizer is ignored: both files must be tokenized.
             If `spelling` is set, the source spelling is corrected first and is not scored.
         metric: ``f0.5`` of the edits, or ``exact``, the percentage of correct sentences.
-        progress: starts the progress reports, which count sentences and then decodings.
+        progress: creates the progress reports, which count sentences and then decodings.
     """
     check_choice("metric", metric, METRICS)
     source, spelling = Path(source), optional_path(config.spelling)
@@ -164,7 +164,7 @@ def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list
 
 
 class _Tuner:
-    """Compares decoding options of an edit tagger on held-out sentences."""
+    """Comparison of an edit tagger's decoding options on held-out sentences."""
 
     def __init__(
         self, rounds: EditRounds, sources: Sequence[str], targets: Sequence[str], batch_size: int

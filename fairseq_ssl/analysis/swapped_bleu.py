@@ -64,7 +64,9 @@ def score_swapped(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> SwappedBleu:
-    """Translate joined sentences twice: unchanged, and with the first sentence moved to the end.
+    """Compute the BLEU of the first sentence of joined lines, in the original and swapped order.
+
+    Each line is translated twice: unchanged, and with the first sentence moved to the end.
 
     Args:
         checkpoints: checkpoint paths by model name.

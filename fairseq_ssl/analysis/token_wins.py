@@ -67,7 +67,7 @@ def compare_gold_tokens(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> TokenWins:
-    """Compare the gold token probabilities of each model with those of the first model.
+    """Compare the probabilities that each model and the first model assign to gold tokens.
 
     Args:
         checkpoints: checkpoint paths by model name, the same number for each model.

@@ -155,7 +155,7 @@ class TrainedModels:
 
 
 def line_detokenizer(config: TranslationConfig) -> LineRewriter:
-    """Return a function that detokenizes a line. Also check the sacreBLEU tokenizer."""
+    """Return a function that detokenizes a line. Raise UsageError for an unknown BLEU tokenizer."""
     bleu_metric(config.tokenize)
     return moses_detokenizer(config.subwords, config.moses)
 
@@ -181,7 +181,7 @@ def translate(
 
 
 def reference_lines(trained: TrainedModels, dataset: Any) -> list[str]:
-    """Return the targets of `dataset` as lines."""
+    """Return the targets of `dataset` as lines of tokens, in order."""
     return [line_of(trained, dataset.tgt[i]) for i in range(len(dataset))]
 
 

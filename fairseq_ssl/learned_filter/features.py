@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairseq_ssl.inference.translation_scorer import TranslationScorer
 
 SMOOTHING = 1e-3
-"""Default a in the smooth inverse frequency (SIF) weight a / (a + p(w)) (Arora et al., 2017)."""
+"""Default of a in the smooth inverse frequency (SIF) weight a / (a + p(w)) (Arora et al., 2017)."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ Pairs = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class FeatureExtractor:
-    """Extracts features from sentence pairs. A feature is extracted if its resources are set.
+    """Feature extractor for sentence pairs. A feature is extracted if its resources are set.
 
     Tuple fields contain an item for the source and an item for the target.
     """
@@ -103,7 +103,7 @@ class FeatureExtractor:
     masked: tuple[ScoringConfig, ScoringConfig] | None = None
     """Masked language models, for the feature ``phsic-states``."""
     translation: ScoringConfig | None = None
-    """Translation model of either direction, for the feature ``cross-entropy``."""
+    """Translation model in either direction, for the feature ``cross-entropy``."""
     subwords: FeaturePaths = (None, None)
     """Subword models that segment the input of all models. None if a side is already segmented."""
 

@@ -137,7 +137,7 @@ def train_filter(
 def _check_inputs(features: FeatureExtractor, texts: Sequence[Path], output: Path) -> None:
     """Check the models and the output path before counting words, which can take hours."""
     if any(features.subwords) and not features.models:
-        raise UsageError("`subwords` needs a translation model or masked models.")
+        raise UsageError("`subwords` needs a model. Set `translation` or `masked_models`.")
     for config in features.models:
         scorer_loader(config)
     folders = [config.data_dir for config in features.models if config.data_dir is not None]
@@ -349,7 +349,7 @@ class _KeepJob(TextJob):
             return {**parameters, "scores_are": file_fingerprint(self.scores)}
         numbers = np.concatenate([np.empty(0), *read_scores(Corpus((self.scores,)).blocks())])
         if not len(numbers):
-            raise DataError(f"{self.corpus} is empty. Expected one line or more.")
+            raise DataError(f"{self.scores} is empty. Expected one score or more.")
         self.selection = select_best(lambda: [numbers], self.keep)
         self.is_kept = self.selection.is_kept(numbers)
         found = {"scores_digest": self.selection.digest, "threshold": self.selection.threshold}
@@ -388,7 +388,7 @@ class _KeepJob(TextJob):
             raise unequal_lines(self.corpus.names[0], self.totals["lines"], self.scores)
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Run two stages. Return the part function, or None if other shards must finish."""
+        """Run two stages. Return the function of ``part``, or None if other shards must finish."""
         parts = [self.scores / part["name"] for part in self._manifest["parts"]]
         count = len(parts)
         if len(spans) != count:

@@ -53,7 +53,7 @@ def _add_noise(
     side: int,
     seed: int,
 ) -> list[str]:
-    """Delete, replace or move some words of each line.
+    """Delete, replace or move some words of each line, with `NegativeExampleNoise`.
 
     Lines with spaces are split at spaces, because tokenization would change the text even where
     there is no noise. Other lines are tokenized, and their noisy tokens are joined without spaces.
@@ -175,7 +175,7 @@ def _scoring_to_json(scoring: ScoringConfig) -> dict[str, Any]:
 
 
 def score_block(pair_filter: PairFilter, block: Block) -> BlockResult:
-    """Return the scores of a block of pairs as text, one per line."""
+    """Return a block's scores as text, one per line. Check the words of the first block."""
     pairs = list(block.pairs())
     if block.seeds == (0, 0):
         pair_filter.features.check_words(pairs)

@@ -38,7 +38,7 @@ MODULES = {
     "rouge": ("Rouge",),
     "tables": ("score_systems",),
 }
-"""Public names by module. Modules are imported on use, so that commands start faster."""
+"""Public names by module. Modules are imported on first use, so that commands start faster."""
 
 __all__ = [name for names in MODULES.values() for name in names]
 __getattr__ = lazy_names(__name__, MODULES)

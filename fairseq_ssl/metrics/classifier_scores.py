@@ -84,7 +84,7 @@ def class_scores(
         gold: index of each text's gold class
         predicted: index of each text's predicted class
         classes: number of classes
-        confidence: probability of each predicted class
+        confidence: probability of each predicted class, for the calibration error
     """
     confusion = np.zeros((classes, classes), np.int64)
     np.add.at(confusion, (np.asarray(gold), np.asarray(predicted)), 1)
@@ -128,7 +128,7 @@ class ClassificationReport:
 
 
 Predictions = tuple[list[str], "list[float] | None"]
-"""Predicted labels of a file, and their probabilities if all lines contain them."""
+"""Predicted labels of a file, and their probabilities, or None if a line has no probability."""
 
 
 def score_predictions(

@@ -49,7 +49,7 @@ FACTORIES = {
 }
 """Allowed component factories, for the attributes in `NEEDED` and for sentence boundaries."""
 SAFE_NAME = re.compile(r"[\w-]+|@architectures = spacy(-legacy)?\.(?!Torch)\w+\.v\d+")
-"""Pattern of allowed component names (also folder names) and functions in pipeline settings."""
+"""Pattern for the names of components and functions that pipeline settings may contain."""
 
 READ = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
 """Token attributes that cached rules may read."""
@@ -67,7 +67,7 @@ AnnotatedPair = tuple[str, Sequence[str], int]
 
 
 class Annotator:
-    """Extracts and classifies edits between sentences with ERRANT.
+    """ERRANT annotator, which extracts and classifies the edits between sentences.
 
     Args:
         model: name or folder of a spaCy pipeline, or None for a blank pipeline. With a blank

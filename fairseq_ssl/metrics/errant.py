@@ -126,7 +126,7 @@ def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, Type
 
     Args:
         counts: counts of each sentence
-        tier: a name in `TIERS`
+        tier: a key of `TIERS`
 
     Returns:
         Counts by category, sorted by decreasing number of gold edits.

@@ -34,7 +34,7 @@ MAX_N = 4
 SAMPLES = 500
 """Number of sampling rounds if there are several references."""
 OF_SINGLE = "mean of single references"
-"""Name of the value for comparisons. Sampling rounds cannot be computed from summed counts."""
+"""Name of the value for comparisons with several references. It depends only on summed counts."""
 
 
 class Gleu(ReferenceMetric):
@@ -170,7 +170,7 @@ def gleu_counts(
 
 
 def _draw(sample: int, lines: int, references: int) -> NDArray[np.int64]:
-    """Draw a reference for each line, with the authors' seed for this round."""
+    """Draw the index of a reference for each line, with the authors' seed for this round."""
     draw = random.Random(101 * sample)
     return np.array([int(draw.random() * references) for _ in range(lines)])
 
@@ -195,7 +195,7 @@ def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
 
 
 def gleu_of(counts: GleuCounts) -> float:
-    """Compute GLEU in percent from summed counts [10]."""
+    """Compute GLEU in percent from summed counts [10]. It is 0 if any count is 0."""
     if not counts.all():
         return 0.0
     length, reference_length = counts[:2]

@@ -54,7 +54,7 @@ def cell(values: Sequence[float], digits: int = 2) -> str:
 
 
 SentenceStatistics = NDArray[np.float64]
-"""Sufficient statistics, [sentences, numbers]. The column sums determine the corpus score."""
+"""Statistics, [sentences, numbers]. Except for GLEU, their sums determine the corpus score."""
 CorpusScore = Callable[[SentenceStatistics], float]
 """Function that maps summed statistics [numbers] to the corpus score."""
 
@@ -92,7 +92,7 @@ def bootstrap_statistics(
     samples: int = SAMPLES,
     seed: int = SEED,
 ) -> BootstrapResult:
-    """Compare the mean scores of two systems with a paired bootstrap.
+    """Compare the mean scores of two systems over their seeds, with a paired bootstrap.
 
     Each bootstrap sample draws the same sentences, with replacement, from both systems.
 
@@ -256,7 +256,8 @@ class ReferenceMetric(Metric):
     def parameters(self) -> dict[str, Any]:
         """Return the signature's parameters by name. Subclasses add their parameters.
 
-        ``references`` is their number in the last corpus score, or initially in the metric.
+        ``references`` is the number of references in the last call of `corpus_score`. Before the
+        first call, it is the number of references passed to the constructor.
         """
         return {"references": self._scored_references}
 
@@ -399,7 +400,7 @@ def text_label(text: object, default: str) -> str:
 
 
 def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
-    """Raise an error unless there are `count` hypotheses, one for each line of the text `name`."""
+    """Raise an error unless there are `count` hypotheses (1 or more), one per line of `name`."""
     if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
         kind = type(hypotheses).__name__
         raise TypeError(f"`hypotheses` is of type {kind}. Expected a list of strings.")

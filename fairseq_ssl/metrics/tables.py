@@ -75,7 +75,7 @@ class ScoreBreakdown:
         return {kind: self.rows[kind] for kind in kinds[:MOST_FREQUENT]}
 
     def table(self, is_single: bool) -> tuple[list[str], list[list[str]]]:
-        """Return header and rows as text. With one output, error type rows include edit counts."""
+        """Return header and rows as text. If `is_single`, error type rows include edit counts."""
         if not (self.counts and is_single):
             rows = [
                 [name, *(str(scores or "n/a") for scores in row)] for name, row in self.rows.items()
@@ -122,7 +122,7 @@ class SystemScores:
     parameters: dict[str, Any] = field(default_factory=dict)
     """Signature parameters added by `compare`."""
     name: str = ""
-    """Name of a single system, or "" if its name is only the path of its file."""
+    """Name of a single system, or "" if there are several or if the name is only its file path."""
 
     @property
     def is_single(self) -> bool:
@@ -153,7 +153,7 @@ class SystemScores:
         """Compute scores by level or by error type, and store them in `breakdown`.
 
         Args:
-            by: ``level``, ``share`` (of error types in the gold edits), or a name in `TIERS`
+            by: ``level``, ``share`` (percentages of gold edits by type), or a key of `TIERS`
             levels: sentence indices by level (default: one level with all sentences)
         """
         levels = {"all": list(range(self.sentences))} if levels is None else levels
@@ -163,7 +163,8 @@ class SystemScores:
         metric = self.metric
         if not isinstance(metric, Errant):
             raise UsageError(
-                f"`by` is {by}, which needs the metric errant, but the metric is {metric.method}."
+                f"`by` is {by}, which needs the metric errant, but the metric is {metric.method}. "
+                "Use errant, or set `by` to level."
             )
         if by in TIERS:
             self._analyze_categories(by, metric.beta)
@@ -209,7 +210,7 @@ class SystemScores:
             ]
 
     def values(self) -> dict[str, list[SeedRange]]:
-        """Return each system's scores over seeds, in the order of `systems`, by value name."""
+        """Return the scores over seeds by value name, with an item for each system."""
         values = [
             [self.metric.values(output.rows) for output in outputs]
             for outputs in self.systems.values()
@@ -347,7 +348,7 @@ def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
 
 
 def _gold_edits(systems: Sequence[Sequence[TypeTotals]]) -> int:
-    """Return the number of gold edits with an error type, summed over systems and seeds."""
+    """Return the number of gold edits of one error type, summed over systems and seeds."""
     return sum(correct + missing for seeds in systems for correct, _, missing in seeds)
 
 

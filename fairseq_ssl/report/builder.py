@@ -135,7 +135,7 @@ def write_report(
 
 
 def _default_set(names: Sequence[str]) -> str | None:
-    """Return `TEST_SET` if it is in `names`, the only name if there is one, or None."""
+    """Return `TEST_SET` if it is in `names`, else the only name, or None for no name or several."""
     return TEST_SET if TEST_SET in names else names[0] if len(set(names)) == 1 else None
 
 
@@ -151,7 +151,8 @@ def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison
         logger.warning("%s. Set `test_set` to one of them to show its sentences.", several)
     if chosen is not None and chosen not in names:
         raise UsageError(
-            f"`test_set` is {chosen}. Expected {_shorten(names) or 'outputs named SET.txt'}."
+            f"`test_set` is {chosen}, for which there is no output. Test sets with outputs: "
+            f"{_shorten(names) or 'none'}."
         )
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):
@@ -181,7 +182,10 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
     sentences.metric = comparison.metric or _default_metric(sentences, comparison)
     if comparison.tokenize and sentences.metric != "bleu":
         metric = sentences.metric or "not set"
-        raise UsageError(f"`tokenize` is only for the metric bleu, but the metric is {metric}.")
+        raise UsageError(
+            f"`tokenize` needs the metric bleu, but the metric is {metric}. Remove `tokenize`, or "
+            "set `metric` to bleu."
+        )
     return sentences
 
 

@@ -74,8 +74,8 @@ class ScoreTable:
 def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
     """Return a table of scores, with systems in the order of the scores.
 
-    Seed scores are in one file per run, or in one file for all systems. Both can contain the same
-    seed, so the two lists are not concatenated. The longer list is used.
+    Seed scores are in one file per run, or in one file for all systems. Both kinds of files can
+    contain the same seed, so their scores are not concatenated. The longer list is used.
     """
     rows: dict[str, dict[Column, tuple[dict[str, float], list[float]]]] = {}
     for score in scores:

@@ -19,7 +19,7 @@ from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
 """Pattern for the names of lower-is-better metrics."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
-"""Pattern for the names of values, such as counts, of which neither lower nor higher is better."""
+"""Pattern for the names of values without a better direction, such as counts."""
 DIGITS = re.compile(r"\d+")
 BOOTSTRAP = ("resamples:", "seed:")
 """Prefixes of signature parameters for baseline comparisons, which do not change the scores."""
@@ -140,7 +140,7 @@ def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]
 
 
 def metric_name(metric: str, signature: str) -> str:
-    """Return the metric's display name, with the method if needed, such as `errant F_0.5`."""
+    """Return a metric's display name, preceded by the method unless the name contains it."""
     method = signature.partition("|")[0].removeprefix("classify-score")
     metric = metric.replace("_", " ") if metric.islower() else metric
     if not method or ":" in method or " " in method:
@@ -279,12 +279,12 @@ def _folder_names(folders: Sequence[Path]) -> list[str]:
 
 
 def _absolute(path: Path) -> Path:
-    """Return an absolute path without resolving links."""
+    """Return the normalized absolute path, without resolving symbolic links."""
     return Path(os.path.normpath(path.absolute()))
 
 
 def parse_run_name(folder: Path) -> tuple[str, str]:
-    """Split a folder name, such as tagged.1, into system and seed."""
+    """Split a folder name, such as tagged.1, into system and seed. A missing seed is ""."""
     name = _absolute(folder).name
     parts = SEED_PATTERN.fullmatch(name)
     return (name, "") if parts is None else (parts["system"], parts["seed"])
@@ -324,14 +324,14 @@ def _collect_folder(folder: Path) -> ReportFiles:
 
 
 def _test_set(name: str, test_sets: Collection[str]) -> str:
-    """Return the longest known prefix of a file name, or else the name up to its first dot."""
+    """Return the longest prefix of a file name in `test_sets`, or the name up to its first dot."""
     parts = name.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     return next((name for name in names if name in test_sets), parts[0])
 
 
 def _read_json(files: ReportFiles, path: Path, name: Path, test_set: str) -> list[ReportedScore]:
-    """Return a file's scores. Add its comparisons and breakdowns, or its content without scores."""
+    """Return a file's scores. Add its comparisons, breakdowns or unknown content to `files`."""
     content = read_json(path)
     system, seed = parse_run_name(path.parent)
     label = str(name.with_suffix(""))
@@ -344,7 +344,7 @@ def _read_json(files: ReportFiles, path: Path, name: Path, test_set: str) -> lis
 
 
 def _check_scores(located: Iterable[tuple[ReportedScore, Path]]) -> None:
-    """Raise DataError if two files have different scores for the same system, seed and metric."""
+    """Raise DataError if files have different scores for the same system, seed, set and metric."""
     known: dict[tuple[ReportedScore, int], tuple[tuple[float, ...], Path]] = {}
     for score, path in located:
         key = replace(score, values=()), len(score.values)

@@ -158,7 +158,7 @@ class Sentences:
         return Counter(kind for sentence in kinds for kind in sentence)
 
     def _is_corrected(self) -> bool:
-        """Return True if the first system's output shares most words with the source."""
+        """Return True if the first system keeps most words of the first 200 source sentences."""
         assert self.source is not None
         shared = total = 0
         for source, output in zip(self.source[:200], self.outputs[0][:200], strict=True):

@@ -110,7 +110,7 @@ def divide_grid(parts: int, features: int, min_boxes: int = MIN_BOXES) -> list[B
 def _halve(box: Box, ranges: IntegerArray) -> list[Box]:
     """Halve a box along the axis with the largest effect. A box with one point is not changed.
 
-    The effect is the extent of the box times `ranges`, the summed score differences per feature.
+    The effect is the extent of the box along the axis times the feature's value in `ranges`.
     """
     low, high = box
     extents = (np.array(high) - low) * np.maximum(ranges, 1e-9)
@@ -185,11 +185,12 @@ class BoxSearch:
 def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
     """Remove the candidates that cannot win in a box.
 
-    Also return the sum of the absolute score differences for each feature, [features].
+    Also return the sum of the absolute values of d, defined below, for each feature, [features].
 
     Each candidate is compared with the winner at the center of the box. Let d be the candidate's
-    scores minus the winner's, and w the weights. The candidate is removed if the upper bound of
-    w * d, with the highest weights for positive d and the lowest otherwise, is negative or a tie.
+    scores minus the winner's, and w the weights. The bound of w * d uses the highest weights for
+    positive d and the lowest weights otherwise. A candidate is removed if its bound is negative, or
+    if its bound is 0 and the winner is earlier in the list.
     """
     if not len(rest.starts):
         return rest, np.ones(len(box[0]))

@@ -34,7 +34,7 @@ RESTARTS = 20
 RANDOM_LINES = 8
 """Number of random directions per round, in addition to one direction per feature."""
 MIN_GAIN = 1e-9
-"""Maximum score difference in percentage points that does not count as an improvement."""
+"""Score difference, in percentage points, above which a score counts as an improvement."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LineSearchResult:
     value: float
 
     def better(self, other: LineSearchResult) -> LineSearchResult:
-        """Return the result with the higher value, or this result if the values are equal."""
+        """Return `other` if its value is higher by more than `MIN_GAIN`, or else this result."""
         return other if other.value > self.value + MIN_GAIN else self
 
 
@@ -111,7 +111,7 @@ class LineSearch:
     def from_point(self, weights: Weights) -> LineSearchResult:
         """Repeatedly move to the best point on the lines through the current point.
 
-        Return the last point, which no line improves.
+        Return the last point, from which no line improves the score.
         """
         here = self.evaluate(weights)
         while True:
@@ -167,7 +167,7 @@ def intervals(
 def _next_choices(
     at_begin: IntegerArray, slopes: IntegerArray, chosen: NDArray[np.intp]
 ) -> tuple[IntegerArray, NDArray[np.intp]]:
-    """Return the position where each best candidate is overtaken, and the candidate that follows.
+    """Return the position at which each best candidate is overtaken, and the overtaking candidate.
 
     The position is infinity if no candidate overtakes. If several candidates overtake at the same
     position, intervals of length 0 follow until the steepest candidate is the best.

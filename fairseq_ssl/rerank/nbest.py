@@ -289,7 +289,7 @@ def parse_list(
 ) -> Iterator[SentenceCandidates]:
     """Yield the candidates for each sentence in an n-best list.
 
-    The list is in Moses format, or is output of fairseq-generate.
+    The list is in Moses format, or is output of fairseq-generate (see `parse_generated`).
     """
     stream = iter(lines)
     first = next(stream, None)
@@ -299,8 +299,8 @@ def parse_list(
     if re.match(r"\d+ \|\|\|", first):
         if right_to_left:
             raise UsageError(
-                f"{name} is in Moses format, but `right_to_left` only applies to fairseq-generate "
-                "output. Remove it."
+                f"{name} is in Moses format, but `right_to_left` needs fairseq-generate output. "
+                "Remove `right_to_left`."
             )
         return parse_nbest(every, name)
     return parse_generated(every, name, score, rewrite, right_to_left)

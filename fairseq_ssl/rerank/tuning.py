@@ -74,7 +74,8 @@ class TuningConfig:
             raise UsageError(f"`folds` is {self.folds}. Expected 0, or 2 or more.")
         if self.metric != "bleu" and self.tokenize != "13a":
             raise UsageError(
-                f"`tokenize` is only valid for the metric bleu, but the metric is {self.metric}."
+                f"`tokenize` needs the metric bleu, but the metric is {self.metric}. Remove "
+                "`tokenize`, or set `metric` to bleu."
             )
         if self.features is not None and not self.features:
             raise UsageError("`features` is empty. Expected the name of at least one score.")

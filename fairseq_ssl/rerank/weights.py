@@ -1,4 +1,4 @@
-"""Read, search, cross-validate and apply reranking weights."""
+"""Read, search, cross-validate and apply re-ranking weights."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class WeightSearch:
         statistics: CandidateStatistics,
         done: ProgressCallback = lambda trials: None,
     ) -> Weights:
-        """Return the best weights. `done` is called with the number of new points or starts."""
+        """Return the best weights. `done` receives the numbers of evaluated points or starts."""
         if self.method == "grid":
             return grid_search(candidates, statistics, self.parts, self.executor, done)[0]
         return line_search(candidates, statistics, self.restarts, self.seed, done).weights
@@ -285,7 +285,7 @@ def score_bounds(
 def greedy_oracle(statistics: CandidateStatistics, start: NDArray[np.intp]) -> NDArray[np.intp]:
     """Improve the corpus score greedily by changing the candidate for one sentence at a time.
 
-    Return the candidate index for each sentence, [sentences].
+    `start` and the result contain the index of a candidate for each sentence, [sentences].
     """
     counts, metric = statistics.counts, statistics.metric
     chosen = start.copy()

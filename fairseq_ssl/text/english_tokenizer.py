@@ -43,7 +43,7 @@ CONTRACTION = re.compile(
     | (1[012]|\d) ([ap]m|[ap]\.m\.) )""",
     re.VERBOSE,
 )
-"""Pattern whose groups are the tokens of words such as "don't". Uppercase words do not match."""
+"""Pattern whose groups are the tokens of words such as "don't". "DON'T" does not match."""
 PREFIX = re.compile(rf"{EMOTICON}(?!\w)|\.\.+|['’]{{2}}|[{MARKS}{CURRENCIES}§%=]|\+(?!\d)")
 SUFFIX = re.compile(
     rf"\.\.+|:\)|[sS]['’]|['’]{{2}}|[{MARKS}]|\.(?=[\d{MARKS}%²+-]|{LOWER}|[A-Z]{{2}}|[CFK]°)|\+(?=\d)"

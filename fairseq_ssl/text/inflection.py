@@ -27,7 +27,7 @@ class Inflection:
         self._lemmas_of, self._forms_of = package.getAllLemmas, package.getAllInflections
 
     def is_word(self, word: str) -> bool:
-        """Return True if lemminflect's dictionary contains the lowercase word."""
+        """Return True if lemminflect's dictionary contains `word`, which must be lowercase."""
         return bool(self._lemmas_of(word))
 
     def verb_forms(self, word: str) -> list[str]:
@@ -74,7 +74,7 @@ class Inflection:
         return None
 
     def _inflections(self, word: str, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Return the forms by tag for each lemma of `word`."""
+        """Return the forms by tag for each lemma of `word` as a part of speech in `kinds`."""
         return _find_inflections(self._lemmas_of, self._forms_of, word, kinds)
 
 
@@ -86,7 +86,7 @@ inflection = lru_cache(maxsize=1)(Inflection)
 def _find_inflections(
     lemmas_of: Callable[..., Any], forms_of: Callable[..., Any], word: str, kinds: tuple[str, ...]
 ) -> list[dict[str, Any]]:
-    """Return the forms by tag for each lemma of a word.
+    """Compute `Inflection._inflections`. Return [] unless all characters of the word are letters.
 
     lemminflect copies the forms in each call, so they are cached for lookups with other tags.
     """
@@ -111,6 +111,6 @@ class _NoSpacy:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> None:
-        """Raise ModuleNotFoundError for spaCy. Other modules are left to the next finders."""
+        """Raise ModuleNotFoundError for spaCy. Return None for other modules."""
         if name == "spacy":
             raise ModuleNotFoundError(name)

@@ -128,7 +128,7 @@ def read_labeled_text(path: Path) -> Iterator[LabeledText]:
         label = label.strip()
         if not tab or not label or label.split() != [label]:
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}; expected a label, a tab and a text. Labels "
+                f"{path}:{number} is {line[:80]!r}. Expected a label, a tab and a text. Labels "
                 "cannot contain spaces."
             )
         yield LabeledText(label, text.strip())

@@ -34,8 +34,8 @@ def first_to_end(items: Sequence[Sentence]) -> list[Sentence]:
 def join_sentences(sentences: Iterable[str], separator: str) -> str:
     """Join sentences into one line, with the separator as a token between them.
 
-    Whitespace around sentences, including carriage returns, is removed. An empty sentence produces
-    two adjacent separators.
+    Whitespace around sentences, including carriage returns, is removed. An empty sentence between
+    two others produces two adjacent separators.
     """
     stripped = [sentence.strip() for sentence in sentences]
     return " ".join(filter(None, interleave(stripped, separator)))
@@ -108,7 +108,7 @@ class ParallelFolder(ABC, Generic[S]):
         """Return separators with the token `token` for both sides."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Write the dictionaries. If `separator` is set, append it where it is missing.
+        """Write the dictionaries. Append `separator`, if set, to dictionaries without this symbol.
 
         Return notices for the user, or an empty list if the format has no dictionaries.
         """

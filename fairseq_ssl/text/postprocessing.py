@@ -50,7 +50,7 @@ def parse_generated_lines(
 def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text") -> Iterator[str]:
     """Return the first text with the prefix `field` for each sentence, in data set order.
 
-    The arguments are those of `parse_generated_lines`.
+    The arguments are those of `parse_generated_lines`. Raise DataError if a sentence is missing.
     """
     texts: dict[int, str] = {}
     for _, index, _, text in parse_generated_lines(lines, field, name):
@@ -99,7 +99,7 @@ class UnknownCopies:
             yield self(*pair)
 
     def __call__(self, output: str, source: str) -> str:
-        """Return an output line with ``<unk>`` tokens replaced with tokens of its source line."""
+        """Replace each ``<unk>`` in an output line with a candidate from its source line."""
         if UNKNOWN_WORD not in output:
             return output
         candidates = filter(self._is_candidate, source.split())
@@ -148,9 +148,10 @@ BRACKETS = re.compile(rf"(?<=[{KATAKANA}]) *{OPEN}[{SIMPLE}]*[{LATIN}][{LATIN}{S
 def fix_japanese_punctuation(line: str) -> str:
     """Replace commas and full stops with 、 and 。, and remove the spaces around them.
 
-    ASCII marks are replaced before a space, at the end of the line and after a Japanese character.
-    ASCII commas are also replaced before one. Full-width marks (U+FF0C, U+FF0E) are replaced except
-    within numbers. Consecutive dots, and ASCII marks within numbers or Latin words, are kept.
+    ASCII marks are replaced before a space and at the end of the line. ASCII commas are also
+    replaced next to a Japanese character. ASCII full stops are also replaced after a Japanese
+    character, unless a Latin letter or a digit follows. Full-width marks (U+FF0C, U+FF0E) are
+    replaced except within numbers. Consecutive dots are kept.
     """
     for pattern, mark in PUNCTUATION:
         line = pattern.sub(mark, line)

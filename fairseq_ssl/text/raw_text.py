@@ -17,7 +17,7 @@ from fairseq_ssl.text.tokenization import moses_tokenizer
 TOKENIZERS = ("spacy", "moses", "english")
 SENTENCE_END = re.compile(r"[.!?…。！？]+")  # noqa: RUF001 - full-width punctuation of East Asia
 AFTER_SENTENCE_END = re.compile(r"[\"'”’»)\]}]+")  # noqa: RUF001
-"""Closing quotes and brackets, which belong to the sentence before them."""
+"""Pattern for closing quotes and brackets, which belong to the sentence before them."""
 NO_SPACE_BEFORE = re.compile(r"[,.;:!?%)\]}»”’…]+|['’][a-z]{0,2}|n['’]t", re.IGNORECASE)  # noqa: RUF001
 NO_SPACE_AFTER = re.compile(r"[(\[{«“‘$£€#¿¡]+")  # noqa: RUF001
 NO_SPACE_AROUND = re.compile(r"[-/]")
@@ -28,7 +28,7 @@ UNSPACED = re.compile(
     r"[\u0e00-\u0e7f\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]"
     r"|[\U00020000-\U0003ffff]"
 )
-"""Thai, kana, Han and full-width characters, which are written without spaces between words."""
+"""Pattern for Thai, kana, Han and full-width characters, between which there are no spaces."""
 QUOTE = '"'
 
 
@@ -71,7 +71,7 @@ class LineSegmenter:
 
     tokenize: Callable[[str], Sentence]
     splits_sentences: bool = True
-    """True if a line can contain several sentences."""
+    """True to split lines into sentences. If False, each line is one sentence."""
 
     @classmethod
     def of(cls, tokenizer: str | None, language: str = "en") -> LineSegmenter:
@@ -149,7 +149,7 @@ def _sentence_starts(text: Sentence) -> list[int]:
     """Return the index of the first token of each sentence after the first sentence.
 
     Quotes and brackets directly after the final punctuation belong to the sentence. A sentence
-    continues if a lowercase word follows such a quote or an ellipsis: "Who?" he asked ... and left.
+    continues if a lowercase word follows such a quote or several dots: "Who?" he asked... and left.
     """
     starts = []
     is_over = is_strong = False
@@ -186,7 +186,7 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
     Args:
         line: text that contains the sentence.
         sentence: tokens with their offsets in `line`.
-        edits: sorted edits; adjacent edits must be joined.
+        edits: sorted edits that are separated by one or more tokens.
     """
     quotes = _QuoteCounter(sentence.tokens)
     quotes.added = line[: sentence.starts[0]].count(QUOTE)
@@ -194,12 +194,12 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
 
 
 class _QuoteCounter:
-    """Counts straight quotes, to distinguish opening and closing quotes."""
+    """Counter of straight quotes, which distinguishes opening and closing quotes."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
         self.added = 0
-        """Number of quotes before the sentence, plus the added quotes, minus the removed quotes."""
+        """Number of quotes before the sentence, plus the quotes added and minus those removed."""
 
     def is_open(self, index: int) -> bool:
         """Return True if a quote is open before the token at `index`."""
@@ -240,7 +240,7 @@ def _line_edit(line: str, sentence: Sentence, edit: TokenEdit, quotes: _QuoteCou
 
 
 def _neighbor(line: str, sentence: Sentence, index: int) -> str:
-    """Return the token at `index`. For an opening straight single quote, return a curly one."""
+    """Return the token at `index`, or a curly quote for an opening straight single quote."""
     start, end = sentence.starts[index], sentence.ends[index]
     follows_space = line[start - 1 : start].isspace() or not start
     is_opening = follows_space and not line[end : end + 1].isspace()
@@ -248,7 +248,7 @@ def _neighbor(line: str, sentence: Sentence, index: int) -> str:
 
 
 def _usual_spaces(tokens: Sequence[str], quote_is_open: bool) -> list[bool]:
-    """Return True for each token that a space usually follows. The last token is omitted.
+    """Return, for each token except the last, whether a space usually follows it.
 
     `quote_is_open` is True if a straight quote is open before the first token.
     """
@@ -286,7 +286,7 @@ def _gap(
 
 
 def _gap_after_deletion(before: str, after: str, has_space: bool) -> str:
-    """Return the whitespace between the neighbors of deleted tokens."""
+    """Return the whitespace that replaces deleted tokens and the gaps `before` and `after` them."""
     if before and after:
         return after
     return (before or after or " ") if has_space else ""

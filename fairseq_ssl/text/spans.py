@@ -54,7 +54,7 @@ class Spans:
         )
 
     def without_last(self) -> Spans:
-        """Return each sequence without its last id."""
+        """Return each sequence without its last id. No sequence may be empty."""
         return Spans(np.delete(self.ids, self.ends - 1), self.lengths - 1)
 
     def with_first(self, first: Any) -> Spans:
@@ -74,7 +74,7 @@ class Spans:
 
         Args:
             pad: padding value.
-            left: pad on the left.
+            left: whether to pad on the left instead of on the right.
             min_length: minimum length of the time axis.
             multiple: the length of the time axis is rounded up to a multiple of this number.
         """

@@ -20,7 +20,7 @@ def parse_integer(word: str) -> int | None:
 
 
 def parse_integers(listed: str, least: int = 0) -> tuple[int, ...] | None:
-    """Parse a list of integers, such as ``1,2,4``. Return None if it is malformed.
+    """Parse a list of integers, such as ``1,2,4``. Return None if an item is invalid.
 
     Args:
         listed: integers separated by commas.
@@ -126,7 +126,7 @@ def format_value(value: Any) -> str:
 
 
 def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str, Value]:
-    """Parse ``name=value``. Convert the value to the type of the option's default."""
+    """Parse ``name=value`` into a field name and a value of the same type as the default."""
     key, _, value = pair.partition("=")
     field_name = check_option(noun, name, kind, key)
     default: Any = options_of(kind)[field_name].default

@@ -47,7 +47,7 @@ DISTANCE = 2
 RARE = 50
 """Maximum count of a word that is checked."""
 FREQUENT = 20
-"""Minimum count of a suggested word."""
+"""Minimum count of a suggested word, and of a form with capitals that replaces a word."""
 LONG = 6
 """Minimum number of letters of a word that can be corrected with two edits."""
 EDIT_COSTS = {1: 5.0, 2: 13.0}
@@ -80,7 +80,7 @@ class SymSpell:
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
-        """Return the name and version of symspellpy. Raise MissingPackageError if not installed."""
+        """Return the name and version of symspellpy. Raise MissingPackageError if it is missing."""
         _import_symspell()
         return f"symspellpy {importlib.metadata.version('symspellpy')}"
 
@@ -167,7 +167,7 @@ class SpellingCorrector:
     """Corrector of misspelled words and missing capitals in tokenized sentences."""
 
     def __init__(self, counts: SpellingCounts) -> None:
-        """Index the possible corrections: frequent words that are mostly lowercase in the text."""
+        """Index the possible corrections: frequent words that are mostly lowercase in `counts`."""
         self.counts: Counter[str] = Counter()
         for word, count in counts.words.items():
             self.counts[word.lower()] += count
@@ -229,7 +229,7 @@ class SpellingCorrector:
         return max(costs, key=score)
 
     def _costs(self, word: str) -> dict[str, float]:
-        """Return the edit cost of each suggestion for a word."""
+        """Return the cost of each suggestion. Words shorter than `LONG` allow only one edit."""
         distance = import_optional("rapidfuzz.distance", "Comparing words", "noise").OSA.distance
         costs = {}
         for choice in next(self.checker.suggestions([word])):
@@ -241,7 +241,7 @@ class SpellingCorrector:
     def _log_prob(self, previous: str, word: str) -> float:
         """Return log P(word | previous), plus a constant if `previous` is <s>.
 
-        An unknown word is treated as if it occurred 0.5 times.
+        The constant does not affect comparisons. An unknown word counts as 0.5 occurrences.
         """
         unigram = (self.counts[word] or 0.5) / self.total
         pair = self.pairs.get(f"{previous} {word}", 0)
@@ -251,7 +251,7 @@ class SpellingCorrector:
 def spelling_corrector(
     counts: str | Path | None,
 ) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Return a function that corrects a sentence's words. Without counts, it changes nothing."""
+    """Return a function that corrects a sentence's words, or keeps them if `counts` is None."""
     if counts is None:
         return lambda words: words
     return SpellingCorrector(SpellingCounts.read(counts)).correct
@@ -318,7 +318,7 @@ def count_spelling_file(
         counts = SpellingCounts.of(lines)
         if not counts.words:
             raise DataError(
-                f"There are no words in {', '.join(map(str, texts))}. Expected correct text."
+                f"There are no words in {', '.join(map(str, texts))}. Expected text without errors."
             )
         counts.write(output)
         numbers = {"words": len(counts.words), "pairs": len(counts.pairs)}

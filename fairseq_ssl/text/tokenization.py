@@ -25,7 +25,7 @@ LineRewriter = Callable[[str], str]
 
 
 class BuiltRewriter:
-    """Line rewriter that can be pickled for worker processes, which build the function again.
+    """Line rewriter that can be pickled for worker processes. Unpickling calls the factory again.
 
     Args:
         rewrite: function that rewrites a line
@@ -37,7 +37,7 @@ class BuiltRewriter:
         self._rewrite, self._build, self._options = rewrite, build, options
 
     def __call__(self, line: str) -> str:
-        """Rewrite a line. Raise TypeError for other types, which sacremoses converts to text."""
+        """Rewrite a line. Raise TypeError if it is not a string, which sacremoses would accept."""
         if not isinstance(line, str):
             raise TypeError(f"The line is {line!r}. Expected a string.")
         return self._rewrite(line)
@@ -83,7 +83,7 @@ def _check_language(language: str) -> None:
 
 
 def _cache_letters(tokenizer: Any) -> Any:
-    """Speed up a sacremoses tokenizer, which otherwise builds its letter sets for each token."""
+    """Build a sacremoses tokenizer's letter sets once, in place, instead of for each token."""
     lower, letters = frozenset(tokenizer.IsLower), frozenset(tokenizer.IsAlpha)
     tokenizer.islower = lower.issuperset
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
@@ -103,12 +103,11 @@ SUBWORDS: dict[str, LineRewriter] = {
 def subword_joiner(subwords: str | None) -> LineRewriter:
     """Return a function that joins the subwords in a line.
 
-    The function raises DataError if the first line with a space or a sentencepiece marker shows
-    that the text was segmented with a different scheme.
+    If `subwords` is None or ``subword-nmt``, the function checks the first line with a space or a
+    sentencepiece marker. It raises DataError if this line was segmented with a different scheme.
 
     Args:
-        subwords: subword scheme, a name in `SUBWORDS` (default: sentencepiece, with a check that
-            the text contains its marker).
+        subwords: subword scheme, a key of `SUBWORDS`; None stands for sentencepiece
     """
     if subwords is not None:
         check_choice("subwords", subwords, SUBWORDS)
@@ -180,7 +179,7 @@ def moses_detokenizer(subwords: str | None, moses: str | None = None) -> LineRew
 NO_BREAK_SPACES = {0xA0: "\ufdd0", 0x2007: "\ufdd1", 0x202F: "\ufdd2"}
 """No-break spaces, and the noncharacters that replace them in the input of sacremoses."""
 SPACES_OF_MARKS = str.maketrans({mark: chr(space) for space, mark in NO_BREAK_SPACES.items()})
-"""Inverse of `NO_BREAK_SPACES`."""
+"""Inverse of `NO_BREAK_SPACES`, for `str.translate`."""
 CZECH_JOINS = (
     (re.compile(r"(?<!\S)(\d+) ([.,]) (?=\d+(?!\S))", re.ASCII), r"\1\2"),
     (re.compile(r"(?<!\S)(\S*[^\W\d_]) ([-\u2013]) (?=(?:li|mail\S*) )", re.IGNORECASE), r"\1\2"),
@@ -260,7 +259,7 @@ def train_truecaser(
 
 
 def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
-    """Return the words of a line without markup and without marks at the start of a sentence.
+    """Return a line's words without markup, `skipped` words and marks that begin a sentence.
 
     sacremoses would treat such a mark as the first word of the sentence.
     """

@@ -21,11 +21,11 @@ FILLER = re.compile(r"madeupword\d{4,}")
 """Pattern of the symbols with which fairseq pads a dictionary to a multiple of 8."""
 
 OVERWRITE = " #fairseq:overwrite"
-"""End of a dictionary line that allows a symbol to be repeated in the file."""
+"""Suffix of a dictionary line that overwrites an earlier line with the same symbol."""
 
 
 def fingerprint(symbols: Sequence[str]) -> str:
-    """Return the size and a hash of a vocabulary, to store in a checkpoint."""
+    """Return a string with the size and a hash of a vocabulary, to store in a checkpoint."""
     digest = hashlib.sha256("\n".join(symbols).encode()).hexdigest()
     return f"{len(symbols)} symbols, {digest[:12]}"
 
@@ -68,13 +68,13 @@ def write_counts(counts: Mapping[str, int], path: str | Path) -> None:
 
 
 def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield lines with a word and its count, sorted by descending count, then alphabetically."""
+    """Yield a line with each word and its count, in the order of `write_counts`."""
     for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{word} {count}\n"
 
 
 def check_tag(tag: str) -> None:
-    """Raise UsageError if a tag contains spaces or is a special symbol."""
+    """Raise UsageError if a tag is empty, contains spaces or is a special symbol."""
     if tag.split() != [tag]:
         raise UsageError(f"The tag is {tag!r}. Expected one word without spaces, such as <BT>.")
     if tag in RESERVED:

@@ -8,7 +8,7 @@ from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 
 
 class OpenVocabulary:
-    """Vocabulary that also assigns ids to unknown words, starting with the vocabulary size.
+    """Vocabulary that also assigns ids to unknown words. These ids start at the vocabulary size.
 
     The ids of unknown words are valid only within one process and must not be stored.
     """
@@ -50,7 +50,7 @@ class WordIds(OpenVocabulary):
 
     @classmethod
     def read(cls, path: Path) -> WordIds:
-        """Read a dictionary in fairseq format."""
+        """Create a vocabulary from a dictionary file in fairseq format."""
         return cls(tuple(word for word, _ in read_entries(path)))
 
     def __getitem__(self, number: int) -> str:

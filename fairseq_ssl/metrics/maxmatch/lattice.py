@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 Cell = int
-"""Source position times the width of the lattice, plus output position."""
+"""Cell index: source position times the width of the lattice, plus output position."""
 Tables = tuple[list[int], list[int], list[int]]
 """Three tables of the steps on minimal paths: steps that pair, delete and insert words.
 
@@ -116,7 +116,7 @@ def _steps(
 
 
 def _unit_cost_tables(matches: list[int], length: int) -> Tables:
-    """Compute the tables of the Levenshtein distance from bit vectors of vertical differences."""
+    """Compute the tables of the Levenshtein distance, in which a substitution costs 1."""
     every = (2 << length) - 2
     more, less = every, 0  # the distance is higher, or lower, than in the cell above
     pairs, deletes, inserts = [0], [every], [0]
@@ -135,7 +135,7 @@ def _unit_cost_tables(matches: list[int], length: int) -> Tables:
 
 
 def _double_cost_tables(matches: list[int], length: int) -> Tables:
-    """Compute the tables of the longest common subsequence from bit vectors of differences."""
+    """Compute the tables of the longest common subsequence, so that a substitution costs 2."""
     every = (2 << length) - 2
     level = every  # the length is the same as in the cell above
     pairs, deletes, inserts = [0], [every], [0]

@@ -2,8 +2,8 @@
 
 Scores are the same as in m2scorer, including its details: edit lengths, duplicate arcs, and ties
 between shortest paths. m2scorer finds arcs with the Floyd-Warshall algorithm and a path with the
-Bellman-Ford algorithm. Here, the cells are in topological order, so arcs grow by one step at their
-end, and few Bellman-Ford sweeps are needed.
+Bellman-Ford algorithm. Here, the cells are in topological order. Arcs are therefore extended by one
+step at a time, and few Bellman-Ford sweeps are needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class GoldEdit(NamedTuple):
     alternatives: tuple[str, ...]
 
     def fits(self, edit: ArcEdit) -> bool:
-        """Return True if a system's edit matches one of the alternatives."""
+        """Return True if a system's edit has the same span and one of the alternatives."""
         return edit[:3] == self[:3] and edit[3] in self.alternatives
 
 
@@ -102,7 +102,7 @@ def merged_arcs(lattice: Lattice, unchanged: int, max_arcs: int) -> Arcs | None:
 def _single_steps(
     lattice: Lattice,
 ) -> tuple[list[dict[int, Merged]], list[list[tuple[int, int]]], list[Arc], dict[Arc, int]]:
-    """Return the steps by last cell, by first cell and as a list, and the copies of each step."""
+    """Return the steps by last cell, by first cell and as a list, and counts of repeated steps."""
     cells, source, output = lattice.cells, lattice.source, lattice.output
     number = {cell: index for index, cell in enumerate(cells)}
     into: list[dict[int, Merged]] = [{} for _ in cells]
@@ -123,7 +123,7 @@ def _single_steps(
 
 
 def _without_kept(into: list[dict[int, Merged]], order: list[Arc]) -> list[Arc]:
-    """Remove arcs of several steps that only keep words. Return the remaining arcs.
+    """Remove arcs of several steps that only keep words from `into`. Return the remaining arcs.
 
     An arc after a removed arc is never removed, because m2scorer removes items from a list while
     iterating over it, which skips the next item.
@@ -142,7 +142,7 @@ def _without_kept(into: list[dict[int, Merged]], order: list[Arc]) -> list[Arc]:
 
 
 class ArcPaths:
-    """Finds the best path for each annotator over all arcs in a lattice."""
+    """Search for the path with the most gold edits of an annotator, over all arcs in a lattice."""
 
     def __init__(self, arcs: Arcs) -> None:
         self.arcs = arcs
@@ -205,7 +205,7 @@ class ArcPaths:
         )
 
     def _gold_weights(self, gold: Sequence[GoldEdit]) -> dict[Arc, float]:
-        """Return the weights of arcs in gold edit spans. Matches get large negative weights."""
+        """Return the arc weights that gold edits change. Matches get large negative weights."""
         weights: dict[Arc, float] = {}
         low = -self.arcs.count
         for span in {edit[:2] for edit in gold}:
@@ -225,7 +225,7 @@ class ArcPaths:
         return weights
 
     def _output_length(self, arc: Arc, span: tuple[int, int]) -> int:
-        """Return the number of output words in an arc."""
+        """Return the number of output words in an arc with the source span `span`."""
         lattice = self.arcs.lattice
         distance = lattice.cells[arc[1]] - lattice.cells[arc[0]]
         return distance - (span[1] - span[0]) * lattice.width

@@ -41,7 +41,7 @@ class MatchCounts(NamedTuple):
     gold: int
 
     def __add__(self, other: object) -> MatchCounts:
-        """Add elementwise."""
+        """Return the elementwise sum."""
         assert isinstance(other, MatchCounts)
         return MatchCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
@@ -66,7 +66,7 @@ def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCou
 
 
 def proposed_edits(sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-    """Return a hypothesis's best matching edits, one list per annotator, sorted by annotator id."""
+    """Return the edits that match each annotator best, one list per annotator, sorted by id."""
     return _propose(sentence, output, _gold(sentence))
 
 

@@ -29,11 +29,11 @@ FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
 """Maximum number of arcs to compute for one gold edit."""
 SHORT = 100
-"""Row length in cells from which the length of insertions is limited by the gold corrections."""
+"""In rows with this many cells or more, gold corrections limit the length of insertions."""
 
 
 class WidePaths:
-    """Finds the best path for each annotator, without a list of arcs."""
+    """Search for the path with the most gold edits of an annotator, without a list of arcs."""
 
     def __init__(self, lattice: Lattice, unchanged: int) -> None:
         self._lattice = lattice
@@ -64,12 +64,12 @@ class WidePaths:
         return self._lattice.is_same(cells[before], cells[after])
 
     def _edit(self, before: int, after: int) -> ArcEdit:
-        """Return the edit between two cells, which are specified by index."""
+        """Return the edit between the cells with the indices `before` and `after`."""
         cells = self._lattice.cells
         return edit_between(self._lattice, cells[before], cells[after])
 
     def _parents(self, favored: dict[int, set[int]]) -> list[list[int]]:
-        """Return the predecessor of each state and cell, as cell * number of states + state."""
+        """Return the predecessor of each state and cell, encoded as cell * states + state."""
         lattice, count = self._lattice, self._unchanged + 2
         costs = [[FAR] * len(self._number) for _ in range(count)]
         parents = [[0] * len(self._number) for _ in range(count)]
@@ -166,7 +166,7 @@ class WidePaths:
 
 
 def _onward(costs: list[list[int]], cell: int, same: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield (state after the step, cost, state before the step) for each possible state."""
+    """Yield (next state, cost, previous state) of a step from `cell`, for each possible state."""
     for state, of_state in enumerate(costs):
         cost = of_state[cell] + STEP
         if not same:

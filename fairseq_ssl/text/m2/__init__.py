@@ -76,7 +76,7 @@ class M2Sentence:
     annotators: dict[int, list[M2Edit]] = field(default_factory=dict)
     """Edits by annotator id. There is at least one annotator. Noop edits are omitted."""
     line: int = 0
-    """Number of the ``S`` line in the file, starting at 1."""
+    """Number of the ``S`` line in the file, starting at 1, or 0 if there is no file."""
 
 
 def read_m2(path: str | Path) -> Iterator[M2Sentence]:
@@ -164,7 +164,7 @@ def main_type(kind: str) -> str:
 
 
 class EditFilter:
-    """Function that selects edits by type: it returns True for a type whose edits are kept.
+    """Function that returns True for the edit types to keep.
 
     A pattern is a full type (R:VERB:SVA), a type without its operation (VERB:SVA) or an operation
     (R, M, U). In a pattern, * matches any text: VERB* matches all verb types.
@@ -335,7 +335,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
 
 
 def _complete(sentence: M2Sentence) -> M2Sentence:
-    """Add annotator 0 without edits if the block contains no line 'A'."""
+    """Add annotator 0 without edits if the block contains no ``A`` line. Return the sentence."""
     if not sentence.annotators:
         sentence.annotators[0] = []
     return sentence

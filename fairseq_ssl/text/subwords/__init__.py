@@ -23,12 +23,12 @@ class TrainedSubwords:
     pieces: int
     """Vocabulary size."""
     notes: tuple[str, ...] = ()
-    """Notices for the user."""
+    """Notices for the user, such as the number of skipped lines."""
 
 
 @contextmanager
 def replace_model(prefix: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
-    """Yield temporary paths for a model and its vocabulary. Rename both on exit.
+    """Yield temporary paths for a model and its vocabulary. Rename both files on success.
 
     An older model is deleted first, so that an interrupted run cannot leave it with the new
     vocabulary. The vocabulary is renamed before the model, so that it exists if the model exists.

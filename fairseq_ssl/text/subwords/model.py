@@ -122,7 +122,7 @@ def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter
 
     Args:
         model: file or prefix of the model.
-        tags: additional tags, with which the model was not trained.
+        tags: tags in addition to those of the model's training run.
     """
     path, all_tags = _find_model(model, tags)
     segment = _load_model(path, all_tags).cut
@@ -176,12 +176,12 @@ def subword_segmenter(model: str | Path | None) -> LineRewriter:
 
 @lru_cache(maxsize=4)
 def _cached_encoder(model: str | Path, size: int, written: int) -> LineRewriter:
-    """Return the encoder. The size and modification time of its file are part of the cache key."""
+    """Return a cached encoder. A file with a new size or modification time is loaded again."""
     return subword_encoder(model)
 
 
 def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines of a fairseq dictionary that contains all subwords and tags."""
+    """Yield fairseq dictionary lines for all subwords and tags, except fairseq special symbols."""
     path, all_tags = _find_model(model, tags)
     missing = dict.fromkeys(all_tags)
     for subword, count in _load_model(path, all_tags).pieces():
@@ -220,7 +220,7 @@ def _check_tags(tags: Sequence[str]) -> None:
 
 
 def model_file(model: str | Path) -> Path:
-    """Return the file of a model. `model` is this file or its prefix."""
+    """Return the path of a model file. `model` is this path, with or without its suffix."""
     model = Path(model)
     if model.is_file():
         return model

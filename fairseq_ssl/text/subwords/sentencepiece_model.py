@@ -41,7 +41,7 @@ class SentencepieceModel:
         self._separate = re.compile(rf"(?<!\S)({'|'.join(map(re.escape, self._tags))})(?!\S)")
 
     def cut(self, text: str) -> list[str]:
-        """Segment a text into subwords. A tag is written like a user-defined symbol, ``▁ <BT>``."""
+        """Segment a text into subwords. Tags become ``▁ <BT>``, as user-defined symbols do."""
         if not any(tag in text for tag in self._tags):
             return self._encode(text)
         subwords: list[str] = []
@@ -50,7 +50,7 @@ class SentencepieceModel:
         return subwords
 
     def user_symbols(self) -> list[str]:
-        """Return the user-defined symbols. Their score is 0, whereas the first merge has -0."""
+        """Return the user-defined symbols. Their score is 0.0. The first merge has -0.0."""
         processor = self._processor
         kinds = processor.is_unknown, processor.is_control, processor.is_unused, processor.is_byte
         return [
@@ -107,9 +107,9 @@ def train(
 
 
 class _TrainingText:
-    """Iterable over training lines. It counts long lines and stores an exception raised by `lines`.
+    """Iterable over training lines. It counts lines and stores the error that `lines` raises.
 
-    sentencepiece replaces such an exception with its own RuntimeError.
+    sentencepiece replaces such an error with its own RuntimeError.
     """
 
     def __init__(self, lines: Iterable[str]) -> None:

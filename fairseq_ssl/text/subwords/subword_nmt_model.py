@@ -18,11 +18,11 @@ from fairseq_ssl.text.vocabulary import count_lines, read_counts
 
 SUFFIX = ".codes"
 LAST, SEPARATOR = "</w>", "@@"
-"""Suffixes of word-final symbols in a merge file, and of non-final subwords in text."""
+"""Suffix of word-final symbols in a merge file, and suffix of non-final subwords in text."""
 VERSIONS = ((0, 1), (0, 2))
 """Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
-"""Maximum number of words in the cache, which subword-nmt does not limit."""
+"""Number of cached words above which the cache is cleared. subword-nmt does not limit its size."""
 
 
 class SubwordNmtModel:
@@ -43,7 +43,7 @@ class SubwordNmtModel:
         return list(bpe.segment_tokens(text.replace("\r", " ").split(" ")))
 
     def pieces(self) -> Iterator[tuple[str, int]]:
-        """Yield the subwords and counts in PREFIX.vocab. Raise DataError if it does not exist."""
+        """Yield the subwords and counts in PREFIX.vocab. Raise DataError if the file is missing."""
         vocabulary = Path(f"{str(self.path).removesuffix(SUFFIX)}{VOCABULARY_SUFFIX}")
         if not vocabulary.is_file():
             raise DataError(
@@ -125,7 +125,7 @@ def _count_subwords(words: Counter[str], codes: list[str], name: str) -> Counter
 def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
     """Return subword-nmt's BPE object for the lines of a merge file.
 
-    Raise DataError if a line is malformed.
+    Raise DataError if a line is malformed or if the version is not in `VERSIONS`.
     """
     package = import_optional("subword_nmt.apply_bpe", "Subwords of this kind", "wmt")
     has_version = bool(codes) and re.fullmatch(r"#version: \d+(\.\d+)*", codes[0]) is not None

@@ -30,7 +30,7 @@ def test_text_after_the_first_tab(tmp_path: Path) -> None:
 @pytest.mark.parametrize("line", ["no tab", "two words\ttext", "\ttext"])
 def test_line_without_label_is_rejected(line: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_text(f"1\tfine\n{line}\n")
-    with pytest.raises(DataError, match=r"a:2 is .*expected a label, a tab and a text"):
+    with pytest.raises(DataError, match=r"a:2 is .*Expected a label, a tab and a text"):
         list(read_labeled_text(tmp_path / "a"))
 
 
