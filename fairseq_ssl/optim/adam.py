@@ -41,7 +41,7 @@ class BertAdam(FairseqAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return False, because weights merged into one flat vector would get no weight decay."""
+        """False, because weights merged into one flat vector would get no weight decay."""
         return False
 
 
@@ -118,7 +118,7 @@ class RowAdam(Adam):
         return group, index, rows
 
     def _write_rows(self, group: dict[str, Any], index: int, rows: SparseRows) -> None:
-        """Put the table back into its parameter group, with the updated rows and moments."""
+        """Restore the table in its parameter group, with the updated rows and moments."""
         group["params"][index] = rows.table
         updated, state = self.state.pop(rows.weights), self.state[rows.table]
         rows.table.data[rows.indices] = rows.weights.data
@@ -215,7 +215,7 @@ def fused_step(optimizer: torch.optim.Optimizer) -> None:
 def _group_by_step(
     optimizer: torch.optim.Optimizer, weights: list[Tensor]
 ) -> dict[int, list[Tensor]]:
-    """Increment the step count of each weight with a gradient. Return these weights by step."""
+    """Increment the step count of each weight with a gradient. Return them grouped by step."""
     by_step = defaultdict(list)
     for weight in weights:
         if weight.grad is None:

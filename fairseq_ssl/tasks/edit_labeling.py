@@ -130,7 +130,7 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
-        """Raise an error if a checkpoint was trained with different edits, tokens or subwords.
+        """Raise ConfigurationError if a checkpoint has different edits, tokens or subwords.
 
         Args:
             state: the task state of the checkpoint.
@@ -156,12 +156,12 @@ class EditLabelingTask(FairseqTask):
             if tokenizer.subwords() != self.words.tokenizer.subwords():
                 raise ConfigurationError(
                     f"The tokenizer of {origin} has different subwords than the tokenizer of "
-                    "--edit-init or --edit-tokenizer. Pass the folder with which the model was "
-                    "trained."
+                    "--edit-init or --edit-tokenizer. Set the option to the folder with which the "
+                    "model was trained."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint. Its edits must match the dictionary in use, if any.
+        """Load the task state of a checkpoint. Its edit dictionary must equal the task's, if any.
 
         The models of an ensemble share the edit dictionary, but can have different encoders.
         """
@@ -204,7 +204,7 @@ class EditLabelingTask(FairseqTask):
         return model
 
     def _set_words(self, cfg: Any) -> None:
-        """Set `words`, the subword segmentation of words, and set the encoder's sizes in `cfg`."""
+        """Set `words`, which splits words into subwords, and set the encoder's sizes in `cfg`."""
         init = getattr(cfg, "edit_init", None)
         folder = init or self.cfg.edit_tokenizer
         if self.encoder is None:
@@ -231,7 +231,7 @@ class EditLabelingTask(FairseqTask):
         )
 
     def _read_gector(self, cfg: Any, path: Path) -> EncoderFiles:
-        """Load the GECToR model of --edit-init, set its options in `cfg`. Return its encoder."""
+        """Load the GECToR model in `path` and set its options in `cfg`. Return its encoder."""
         encoder = self.cfg.edit_tokenizer
         self.gector = read_gector(path, None if encoder is None else Path(encoder).expanduser())
         if self.gector.edits != self.edits:
@@ -300,7 +300,7 @@ class EditLabelingTask(FairseqTask):
         return super().filter_indices_by_size(indices, dataset, max_positions, True)
 
     def train_step(self, sample: dict[str, Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Run the criterion on a batch and compute gradients. Return the criterion's result."""
+        """Run fairseq's training step on a batch whose long sentences are split into windows."""
         # A process without data gets a batch from the validation set, whose sentences may be long.
         return super().train_step(self._split_long(sample, model), model, *args, **options)
 
@@ -378,7 +378,7 @@ class EditLabelingTask(FairseqTask):
         return None
 
     def _check_labels(self, path: Path) -> None:
-        """Raise DataError if the dictionary of the binarized labels differs from edits.txt."""
+        """Raise DataError if the label dictionary `path` exists and differs from edits.txt."""
         if not path.exists():
             return
         loaded = Dictionary.load(str(path))

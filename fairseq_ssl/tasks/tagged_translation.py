@@ -113,7 +113,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         if split == self.cfg.train_subset:
             self._check_tags(list(map(Path, folders)))
             if combine and self.cfg.mix_epoch_pairs and not self.weights:  # when training starts
-                raise ConfigurationError("--mix-epoch-pairs needs --mix-weights. Set both.")
+                raise ConfigurationError("--mix-epoch-pairs needs --mix-weights. Set both or none.")
         if self.weights and split == self.cfg.train_subset:
             self.datasets[split] = self._load_mixture(folder)
         else:
@@ -220,9 +220,9 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             if None not in sides and len(sides[0]) == len(sides[1]) > 0:
                 return sides[0], sides[1]
         raise ConfigurationError(
-            f"--mix-weights names the split {path.name}, but {path}.{source}-{target}.{source} and "
-            f".{target} are missing, empty or of different lengths. Binarize the split with "
-            "fairseq-preprocess."
+            f"--mix-weights names the split {path.name}, but its sides, such as "
+            f"{path}.{source}-{target}.{source}.idx, are missing, empty or of different lengths. "
+            "Binarize the split with fairseq-preprocess."
         )
 
     def _prepend_tags(self, pairs: LanguagePairDataset, split: str) -> None:
