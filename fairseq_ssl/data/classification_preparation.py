@@ -237,7 +237,8 @@ def _write(
     labels = sorted({example.label for example in splits["train"]})
     if len(labels) < 2:
         raise DataError(
-            f"All training texts have the label {labels[0]}. Expected at least two labels."
+            f"All training texts in {config.labeled} have the label {labels[0]}. Expected at least "
+            "two labels."
         )
     _check_labels(splits, labels)
     label = views.ViewWriter(folder / views.LABEL, views.build_dictionary(Counter(labels)))

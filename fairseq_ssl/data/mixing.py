@@ -229,7 +229,7 @@ def _chunks(count: int) -> Iterator[slice]:
 
 
 def _sorted_by(sizes: PairLengths, indices: Indices) -> Indices:
-    """Sort the indices by sentence length with a stable sort."""
+    """Return `indices` sorted by sentence length. Equal lengths keep their order."""
     ends = np.cumsum(_histogram(sizes))
     begins = np.concatenate(([0], ends[:-1]))
     ordered = np.empty_like(indices)

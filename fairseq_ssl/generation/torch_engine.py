@@ -61,7 +61,7 @@ class TorchEngine(TaggerEngine):
     def _call_model(
         self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the probability of each edit, and the probability of an error."""
+        """Return one model's probabilities, as in `probabilities`, at the positions `which`."""
         logits = model(src_tokens=tokens, src_lengths=lengths)
         parts = (part if part is None or which is None else part[which] for part in logits)
         return edit_probabilities(*parts)
