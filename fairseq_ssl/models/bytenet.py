@@ -115,7 +115,7 @@ class ByteNetEncoder(FairseqEncoder):
         return _encoder_out(encoded.transpose(0, 1), columns)
 
     def max_positions(self) -> int:
-        """Return the maximum source length in tokens."""
+        """Return `MAX_LENGTH`, because the source length is not limited."""
         return MAX_LENGTH
 
 
@@ -180,7 +180,7 @@ class ByteNetDecoder(FeatureDecoder):
             state["past"] = state["past"].index_select(0, new_order)
 
     def max_positions(self) -> int:
-        """Return the maximum target length in tokens."""
+        """Return `MAX_LENGTH`, because the target length is not limited."""
         return MAX_LENGTH
 
 

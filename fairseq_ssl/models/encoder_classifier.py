@@ -165,7 +165,7 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
 
 @contextmanager
 def _invalid_options_as_errors(arch: str) -> Iterator[None]:
-    """Raise ConfigurationError if the block fails, which is attributed to an invalid option."""
+    """Context manager that raises ConfigurationError if a model of `arch` cannot be built."""
     try:
         yield
     except FairseqSslError:

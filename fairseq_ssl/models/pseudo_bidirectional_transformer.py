@@ -212,7 +212,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     def _step(
         self, tokens: Tensor, encoded: EncodedSource, state: dict[str, Any]
     ) -> tuple[IncrementalTarget | AlignedIncrementalTarget, SourceContext]:
-        """Return the self-attention context, extended by `tokens` [rows, 1], and source context.
+        """Return the target context, extended by `tokens` [rows, 1], and the source context.
 
         Both contexts are created in the first step and stored in the incremental state.
         """
@@ -323,7 +323,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
-    """Raise ConfigurationError if a checkpoint does not fit. See `load_state_dict`."""
+    """Raise ConfigurationError if a checkpoint does not fit `decoder`. See `load_state_dict`."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
             "A pseudo_bidirectional_transformer cannot be initialized from this checkpoint of a "

@@ -137,12 +137,12 @@ class EditLabelingTask(FairseqTask):
             origin: name of the checkpoint for the error message.
         """
         known, tokens = state.get("edit_dictionary"), state.get("token_dictionary")
-        place = f"in {self.cfg.data}" if self.cfg.data else "of the first checkpoint"
+        place = f"{EDITS_FILE} in {self.cfg.data}" if self.cfg.data else "the first checkpoint's"
         if known is not None and known != self.edits.text():
             raise ConfigurationError(
-                f"The edit dictionary of {origin} differs from {EDITS_FILE} {place}. Use the "
-                "data folder with which the model was trained, or label the data with the edit "
-                "dictionary of the model. All models of an ensemble need the same edit dictionary."
+                f"The edit dictionary of {origin} differs from {place}. Use the data folder with "
+                "which the model was trained, or label the data with the model's edit dictionary. "
+                "All models of an ensemble need the same edit dictionary."
             )
         ours = fingerprint(self.dictionary.symbols)
         if tokens is not None and self.cfg.data and tokens != ours:

@@ -336,7 +336,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return ConcatDataset(parts)
 
     def _load_unlabeled(self, split: str) -> TwoViewDataset:
-        """Return the sampled unlabeled texts and the texts in a split, all without labels."""
+        """Return a dataset of sampled unlabeled texts and the texts in a split, without labels."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = concat_views(
             [self._views(name, names) for name in (*self._unlabeled_splits(), split)]

@@ -107,7 +107,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task, or a mixture of splits. Prepend tags."""
+        """Load a split or a mixture of splits. Prepend tags and reverse targets if configured."""
         folders = split_paths(self.cfg.data)
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
