@@ -171,7 +171,7 @@ class IdWriter:
 
 
 def write_ids(path: Path, lines: Iterable[str], dictionary: Any) -> int:
-    """Write lines as dictionary ids. Return the number of out-of-vocabulary tokens."""
+    """Write lines to a binarized file. Return the number of out-of-vocabulary tokens."""
     dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
     writer = IdWriter(path, dtype, dictionary.eos())
     unknown, count = 0, 0

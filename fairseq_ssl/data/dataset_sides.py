@@ -16,7 +16,7 @@ from torch import Tensor
 from fairseq_ssl.errors import FairseqSslError
 
 FIT_SAMPLE = 100_000
-"""Number of evenly spaced sentence pairs to which a bound is fitted, up to a factor of 2."""
+"""Minimum number of sentence pairs in a sample to which a bound is fitted."""
 
 LengthPairs = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""Mixtures of genuine and synthetic data at a fixed ratio, by arithmetic on sentence indices.
+"""Mixtures of genuine and synthetic data at a fixed ratio, computed from sentence indices.
 
 Sentences are not copied. Memory grows with the number of pairs in an epoch, not in the corpus. Each
 pair takes 4 bytes for lengths and 5 bytes for batches. The peak is 11 bytes per pair in the first

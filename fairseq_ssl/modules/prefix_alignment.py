@@ -70,7 +70,7 @@ class PrefixAlignment:
         return self._consumed(torch.stack(table, 1), self.lengths[:, None], written[:, :, None])
 
     def _add_row(self, scores: Tensor) -> None:
-        """Compute the next table row, given the next token's `scores` [rows, source time]."""
+        """Set `row` to the next table row, given the next token's `scores` [rows, source time]."""
         longer = torch.maximum(self.row[:, 1:], self.row[:, :-1] + scores)
         self.row = functional.pad(longer, (1, 0)).cummax(1).values
 

@@ -215,7 +215,7 @@ def fused_step(optimizer: torch.optim.Optimizer) -> None:
 def _group_by_step(
     optimizer: torch.optim.Optimizer, weights: list[Tensor]
 ) -> dict[int, list[Tensor]]:
-    """Increment the step count of each weight with a gradient. Return them grouped by step."""
+    """Increment the step count of each weight with a gradient. Return these weights by step."""
     by_step = defaultdict(list)
     for weight in weights:
         if weight.grad is None:

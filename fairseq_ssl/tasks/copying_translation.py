@@ -152,7 +152,7 @@ class CopyingTranslationTask(
             )
 
     def _truncate(self, pair: LanguagePairDataset, side: str, max_words: int, name: str) -> None:
-        """Truncate a side of `pair` to `max_words` tokens plus </s>. Log the count with `name`."""
+        """Truncate a side of `pair` to `max_words` tokens plus </s>. `name` is for the log."""
         eos = self.source_dictionary.eos()
         sizes = getattr(pair, f"{side}_sizes")
         count = int((sizes > max_words + 1).sum())

@@ -345,7 +345,7 @@ class EditLabelingTask(FairseqTask):
         return self.dictionary
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
-        """Load text, corrected text and labels of a split and, if `combine`, of split1, ..."""
+        """Load text, correction and labels of a split and, if `combine`, of its numbered parts."""
         parts: list[list[Any]] = []
         for index in count():
             name = f"{split}{index or ''}"

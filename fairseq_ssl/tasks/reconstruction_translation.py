@@ -51,7 +51,7 @@ class ReconstructionTranslationConfig(TranslationConfig):
 
 @register_task("reconstruction_translation", dataclass=ReconstructionTranslationConfig)
 class ReconstructionTranslationTask(TranslationTask):
-    """fairseq's translation task with two models of any architecture, one per direction."""
+    """fairseq's translation task with two encoder-decoder models, one per direction."""
 
     cfg: ReconstructionTranslationConfig
 
@@ -186,7 +186,7 @@ class ReconstructionTranslationTask(TranslationTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        """Translate the monolingual sentences if their weight is above 0. Train on all pairs."""
+        """Translate monolingual text if its weight is above 0. Train on pairs and translations."""
         candidates = {}
         weight = criterion.schedule.at(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):

@@ -207,7 +207,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                 )
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
-        """Return the binarized sources and targets of a split."""
+        """Return the sources and targets of a split. Reject missing, empty or unequal files."""
         source, target = self.cfg.source_lang, self.cfg.target_lang
         dictionaries = {source: self.source_dictionary, target: self.target_dictionary}
         for languages in (f"{source}-{target}", f"{target}-{source}"):
