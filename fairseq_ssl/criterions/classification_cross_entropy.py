@@ -44,7 +44,7 @@ class ClassificationCrossEntropy(Criterion):
         """Return the loss, the sample size (number of texts) and the logging output."""
         if "target" not in sample:
             raise ConfigurationError(
-                "This criterion needs labels, which the batch does not contain. Use --task "
+                "This loss needs class labels, which the batch does not contain. Use --task "
                 "semi_supervised_classification with --classification-stage supervised or mixture."
             )
         loss, logits, extra = self.losses(model, sample)
@@ -349,7 +349,7 @@ class ImitationCrossEntropy(Criterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss per text and the KL per window in bits, and expert agreement in percent."""
+        """Log loss per text and KL per window in bits, and agreement with the expert in percent."""
         total = totals(logging_outputs)
         windows, texts = total("windows"), total("nsentences")
         if not texts:

@@ -108,6 +108,6 @@ def totals(logging_outputs: Sequence[dict[str, Any]]) -> Callable[[str], Any]:
 
 
 def percent(meters: Any, part: str, total: str, default: float) -> float:
-    """Return the sum of meter `part` in percent of that of `total`, or `default` if that is 0."""
+    """Return 100 * part / total for the sums of two meters, or `default` if the total is 0."""
     count = float(meters[total].sum)
     return round(100 * float(meters[part].sum) / count, 2) if count else default

@@ -109,7 +109,7 @@ class DenoisingCrossEntropy(Criterion):
         )
 
     def _weight(self, target: Tensor, changed: Tensor, training: bool) -> Tensor:
-        """Return mask(i) in equation 2 for each position [batch * time]."""
+        """Return mask(i) in equation 2 or, in validation, its expected value [batch * time]."""
         is_kept = changed | target.eq(self.eos)
         if training:
             drawn = torch.rand(target.shape, device=target.device) < self.keep_rate

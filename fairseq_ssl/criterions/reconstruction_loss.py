@@ -56,7 +56,7 @@ class WeightSchedule:
         self.points = _parse_points(str(spec))
 
     def at(self, update: int) -> float:
-        """Return the weight at update number `update`."""
+        """Return the weight at update number `update`, by linear interpolation."""
         if update < self.start:
             return 0.0
         updates, weights = zip(*self.points, strict=True)

@@ -1,4 +1,4 @@
-"""Check, read and write folders in the binarized format of fairseq-preprocess."""
+"""Check, read and write folders in fairseq-preprocess's binarized format."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class IdWriter:
 
 
 def write_ids(path: Path, lines: Iterable[str], dictionary: Any) -> int:
-    """Write lines as dictionary ids. Return the number of out-of-vocabulary tokens."""
+    """Write lines to a binarized file. Return the number of out-of-vocabulary tokens."""
     dtype = indexed_dataset.best_fitting_int_dtype(len(dictionary))
     writer = IdWriter(path, dtype, dictionary.eos())
     unknown, count = 0, 0
@@ -181,7 +181,7 @@ def write_ids(path: Path, lines: Iterable[str], dictionary: Any) -> int:
         writer.write(ids)
         count += 1
     if not count:
-        raise DataError(f"{path.stem} contains no lines. Expected at least one line.")
+        raise DataError(f"The text for {path.name} has no lines. Expected at least one line.")
     writer.finish()
     return unknown
 
@@ -301,7 +301,7 @@ def _load_dictionary(path: Path) -> Any:
 
 
 def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
-    """Return the dtype of the ids. Raise DataError if the index is damaged or empty."""
+    """Return the dtype of the ids. Raise DataError if the index is damaged, empty or not mmap."""
     index = indexed_dataset.index_file_path(prefix)
     check_datasets()
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":

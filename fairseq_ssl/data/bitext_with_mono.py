@@ -98,7 +98,7 @@ class BitextWithMono(BaseWrapperDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the maximum length of a pair's sentences, including its monolingual sentences."""
+        """Return the maximum length of a pair's two sentences and its monolingual sentences."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -109,7 +109,7 @@ class BitextWithMono(BaseWrapperDataset):
         return lengths
 
     def ordered_indices(self) -> Any:
-        """Return the pair indices in the order in which batches are formed."""
+        """Return the pair indices sorted by length or, with `mixed_lengths`, in random order."""
         if not self.mixed_lengths:
             return super().ordered_indices()
         # fairseq 0.12.2 seeds numpy's global generator with the same value in each epoch.
@@ -123,7 +123,7 @@ class BitextWithMono(BaseWrapperDataset):
 
     @property
     def can_reuse_epoch_itr_across_epochs(self) -> bool:
-        """Return False, because the batches change with each epoch."""
+        """False, because the batches change with each epoch."""
         return False
 
     @property

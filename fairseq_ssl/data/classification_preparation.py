@@ -139,7 +139,7 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
 
 
 def check_unlabeled(path: str | Path, lines: Iterable[str], labels: set[str]) -> None:
-    """Raise DataError if the first 100 lines start with labels, which would be read as words."""
+    """Raise DataError if all of the first 100 lines start with a label, which is not text."""
     first = [line for line in islice(lines, 100) if line.strip()]
     if first and all("\t" in line and line.partition("\t")[0] in labels for line in first):
         raise DataError(
@@ -237,7 +237,8 @@ def _write(
     labels = sorted({example.label for example in splits["train"]})
     if len(labels) < 2:
         raise DataError(
-            f"All training texts have the label {labels[0]}. Expected at least two labels."
+            f"All training texts in {config.labeled} have the label {labels[0]}. Expected at least "
+            "two labels."
         )
     _check_labels(splits, labels)
     label = views.ViewWriter(folder / views.LABEL, views.build_dictionary(Counter(labels)))

@@ -16,7 +16,7 @@ from torch import Tensor
 from fairseq_ssl.errors import FairseqSslError
 
 FIT_SAMPLE = 100_000
-"""Sample size for fitting a bound. Up to twice as many evenly spaced sentence pairs are used."""
+"""Minimum number of sentence pairs in a sample to which a bound is fitted."""
 
 LengthPairs = NDArray[np.int64]
 

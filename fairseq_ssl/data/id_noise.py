@@ -191,7 +191,7 @@ class IdNoise:
         return clean.concat(self.lexicon.of_keys(keys[inserted])).select(which)
 
     def _truncate(self, noisy: NoisedBatch, words: Spans) -> tuple[NoisedBatch, Spans]:
-        """Remove the words beyond `max_length` from each line."""
+        """Remove the words that do not fit into the first `max_length` ids of each line."""
         lengths = noisy.block.lengths_of(words.lengths)
         if lengths.max(initial=0) <= self.max_length:
             return noisy, words

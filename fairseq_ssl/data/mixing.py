@@ -1,4 +1,4 @@
-"""Mixtures of genuine and synthetic data at a fixed ratio, by arithmetic on sentence indices.
+"""Mixtures of genuine and synthetic data at a fixed ratio, computed from sentence indices.
 
 Sentences are not copied. Memory grows with the number of pairs in an epoch, not in the corpus. Each
 pair takes 4 bytes for lengths and 5 bytes for batches. The peak is 11 bytes per pair in the first
@@ -229,7 +229,7 @@ def _chunks(count: int) -> Iterator[slice]:
 
 
 def _sorted_by(sizes: PairLengths, indices: Indices) -> Indices:
-    """Sort the indices by sentence length with a stable sort."""
+    """Return `indices` sorted by sentence length. Equal lengths keep their order."""
     ends = np.cumsum(_histogram(sizes))
     begins = np.concatenate(([0], ends[:-1]))
     ordered = np.empty_like(indices)

@@ -57,7 +57,7 @@ def _open_array(path: Path) -> LabelProbabilities:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         if not isinstance(array, np.ndarray):
-            raise TypeError("the file is an npz archive, not a single array")
+            raise TypeError("The file is an npz archive. Expected a single array.")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from None
     except Exception:  # numpy raises many classes of exceptions

@@ -62,7 +62,7 @@ def encode_lines(dictionary: Any, lines: Sequence[str]) -> ListDataset:
 
 
 def concat_views(splits: Sequence[Sequence[View]]) -> list[View]:
-    """Concatenate the views of several splits."""
+    """Concatenate several splits. Return one view per tokenization."""
     if len(splits) == 1:
         return list(splits[0])
     return [
@@ -189,8 +189,8 @@ class TwoViewDataset(FairseqDataset):
         kept, long = self.filter_indices_by_size(np.arange(len(self)), limits)
         if not len(kept):
             raise DataError(
-                f"All unlabeled texts exceed the model's maximum length, {limits}. Expected "
-                "shorter texts."
+                f"All unlabeled texts exceed the model's maximum length in tokens, {limits[0]}. "
+                "Truncate them with --classification-max-length."
             )
         if not long:
             return self

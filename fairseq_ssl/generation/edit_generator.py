@@ -19,9 +19,9 @@ from fairseq_ssl.text.spans import Ids
 
 
 class EditGenerator:
-    """A generator that corrects sentences in rounds of edits.
+    """A generator that corrects sentences in rounds of edits, up to a maximum number of rounds.
 
-    A sentence is finished when a round does not change it or restores an earlier version.
+    A sentence is also finished when a round does not change it or restores an earlier version.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ def build_edit_generator(
 
 
 def parse_weights(text: str) -> list[float]:
-    """Parse an ensemble's weights, which are numbers separated by commas."""
+    """Parse ensemble weights, which are comma-separated numbers, or raise ConfigurationError."""
     try:
         return [float(word) for word in text.split(",")]
     except ValueError:

@@ -67,7 +67,7 @@ class Fluency:
         return cls(models[0], dictionary, start_id(task))
 
     def map_symbols(self, dictionary: Any) -> Tensor:
-        """Map each symbol of `dictionary` to its id in the language model's dictionary.
+        """Return the id of each symbol of `dictionary` in the language model's dictionary.
 
         Raise ConfigurationError if more than half of the symbols are unknown.
         """

@@ -164,7 +164,7 @@ def _hash_sources(source: Tensor, pad: int) -> Tensor:
 
 
 def _hash_words(words: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Return a hash of each word with its position, [rows, time]. Callers sum the hashes."""
+    """Return a hash of each word and its position [rows, time]. A sequence's hash is their sum."""
     if positions is None:
         positions = torch.arange(words.size(1), device=words.device)
     return _hash(_hash(positions) + words)

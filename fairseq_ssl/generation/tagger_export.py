@@ -124,7 +124,7 @@ def _example(model: Any) -> tuple[Tensor, ...]:
 
 @contextmanager
 def quiet(level: int) -> Iterator[None]:
-    """Suppress Python warnings and log records up to a level."""
+    """Context manager that suppresses Python warnings, and log records up to `level`."""
     before = logging.root.manager.disable
     logging.disable(level)
     try:

@@ -43,7 +43,7 @@ class TorchEngine(TaggerEngine):
 
     @torch.no_grad()
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the edit scores at the used positions of the windows."""
+        """Return the most probable edits at the used positions of the windows."""
         return top_edits(*self.probabilities(batch.text, batch.used_positions))
 
     def probabilities(self, text: Spans, positions: Ids | None = None) -> list[Tensor]:
@@ -61,7 +61,7 @@ class TorchEngine(TaggerEngine):
     def _call_model(
         self, model: Any, tokens: Tensor, lengths: Tensor, which: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the probability of each edit, and the probability of an error."""
+        """Return one model's probabilities, as in `probabilities`, at the positions `which`."""
         logits = model(src_tokens=tokens, src_lengths=lengths)
         parts = (part if part is None or which is None else part[which] for part in logits)
         return edit_probabilities(*parts)

@@ -33,7 +33,7 @@ class BertClassifierConfig(PooledConfig):
         None, "folder of the pretrained encoder in Hugging Face format (required)"
     )
     classifier_bert_config: str = ""
-    """The encoder's config as a JSON string, from config.json in the folder."""
+    """The encoder's config as a JSON string, from config.json in the folder `classifier_bert`."""
 
 
 @register_model("bert_classifier", dataclass=BertClassifierConfig)
@@ -103,7 +103,7 @@ class BertClassifier(TextClassifier):
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return the logits [batch, classes]. The start token is prepended to the embeddings."""
+        """Return the logits [batch, classes]. The start token's embedding is prepended."""
         first = self.encoder.get_input_embeddings()(self.start).expand(len(embedded), 1, -1)
         inputs = torch.cat([first, embedded], 1)
         is_word = torch.arange(inputs.size(1), device=inputs.device) <= src_lengths[:, None]

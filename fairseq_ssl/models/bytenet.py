@@ -34,14 +34,14 @@ from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
 DECODER_KERNEL = 3
-"""Size of the causal decoder kernel, equivalent to a kernel of 5 whose future is masked."""
+"""Kernel size of the causal decoder, equivalent to a centered kernel of 5 with a masked future."""
 MAX_LENGTH = 1_000_000
 """Maximum sentence length reported to fairseq. The model itself has no limit."""
 
 
 @dataclass
 class ByteNetConfig(StoredConfig):
-    """ByteNet options. Except for `bytenet_unfold`, the defaults are from Madsen's slides."""
+    """ByteNet options. Except for `bytenet_unfold`, the defaults are from Madsen (2017)."""
 
     bytenet_dim: int = option(
         400, "number of encoder channels (d), an even number; the decoder has twice as many", low=2
@@ -85,7 +85,7 @@ class ByteNetEncoder(FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Return fairseq's encoder output for ids [batch, time], padded on either side.
+        """Return the output in fairseq's format for ids [batch, time], padded on either side.
 
         The key `columns` contains the number of columns of each sentence [batch]. Raise
         ConfigurationError if the length bound is unknown.
@@ -116,7 +116,7 @@ class ByteNetEncoder(FairseqEncoder):
         return _encoder_out(encoded.transpose(0, 1), columns)
 
     def max_positions(self) -> int:
-        """Return the maximum source length in tokens."""
+        """Return `MAX_LENGTH`, because the source length is not limited."""
         return MAX_LENGTH
 
 
@@ -181,7 +181,7 @@ class ByteNetDecoder(FeatureDecoder):
             state["past"] = state["past"].index_select(0, new_order)
 
     def max_positions(self) -> int:
-        """Return the maximum target length in tokens."""
+        """Return `MAX_LENGTH`, because the target length is not limited."""
         return MAX_LENGTH
 
 
@@ -203,7 +203,7 @@ class ByteNet(FairseqEncoderDecoderModel):
 
 
 def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
-    """Return new embeddings with variance 1 / dim, or variance 1 if the activation is SELU."""
+    """Return embeddings with variance 1 / dim (1 if the activation is SELU) and 0 for padding."""
     embedding = nn.Embedding(size, cfg.bytenet_dim, padding)
     is_selu = str(cfg.bytenet_activation) == "selu"
     nn.init.normal_(embedding.weight, std=1.0 if is_selu else cfg.bytenet_dim**-0.5)
@@ -212,7 +212,7 @@ def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
 
 
 def _encoder_out(encoded: Tensor, columns: Tensor) -> dict[str, list[Any]]:
-    """Return states [batch, time, dim] as an encoder output in fairseq's format."""
+    """Return states [batch, time, dim] and column counts [batch] as fairseq's encoder output."""
     return {
         "encoder_out": [encoded.transpose(0, 1)],
         "encoder_padding_mask": [~_is_column(columns, encoded.size(1))],
@@ -221,7 +221,7 @@ def _encoder_out(encoded: Tensor, columns: Tensor) -> dict[str, list[Any]]:
 
 
 def _is_column(columns: Tensor, time: int) -> Tensor:
-    """Return a mask [batch, time], True at each sentence's columns, given their number [batch]."""
+    """Return a mask [batch, time], True at the first `columns` [batch] positions of each row."""
     return torch.arange(time, device=columns.device) < columns.unsqueeze(1)
 
 
@@ -260,7 +260,7 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
         if bound is None or max(bound) >= MAX_LENGTH:
             raise ConfigurationError(
                 f"--bytenet-unfold is {cfg.bytenet_unfold!r}. Expected auto, or two numbers of 0 "
-                "or more, such as 1.2,0."
+                f"or more, below {MAX_LENGTH:,}, such as 1.2,0."
             )
         slope, offset = bound  # rounded up, as in checkpoints; 1.1 * 100 is above 110
         units = math.ceil(round(SLOPE_UNITS * slope, 6))

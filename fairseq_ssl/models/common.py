@@ -1,4 +1,4 @@
-"""Shared code of architectures: option defaults and checks, and the base class of decoders."""
+"""Code that architectures share: registration, option defaults and checks, and base classes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ register_model = checked(models.register_model, "build_model")
 
 
 class StoredConfig(FairseqDataclass):
-    """Base class of model configs, with options and other values that are stored in checkpoints.
+    """Base class of model configs whose fields are options or other values to store in checkpoints.
 
     A field without a help text is not a command-line option. An architecture or the task sets it.
     """
 
     @classmethod
     def stored(cls) -> dict[str, Any]:
-        """Return the fields that are not options, with their defaults."""
+        """Return the default values of the fields that are not options, by field name."""
         return {
             field.name: field.default
             for field in fields(cls)
@@ -49,7 +49,7 @@ def fill_defaults(args: Any, **defaults: Any) -> None:
 
 
 def encoder_sizes(layers: int, dim: int, inner_dim: int, heads: int) -> dict[str, int]:
-    """Return the fairseq options that set these encoder sizes."""
+    """Return the values of the fairseq options that set these encoder sizes, by option name."""
     return {
         "encoder_layers": layers,
         "encoder_embed_dim": dim,

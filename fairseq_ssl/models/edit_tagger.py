@@ -146,7 +146,7 @@ class EditTagger(BaseFairseqModel):
 
     @classmethod
     def build_model(cls, cfg: EditTaggerConfig, task: Any) -> "EditTagger":
-        """Build the model for a task with an edit dictionary. If `edit_init` is set, load it."""
+        """Build a tagger for the edit dictionary of `task`. Load weights if `edit_init` is set."""
         if getattr(task, "edits", None) is None:
             raise ConfigurationError(
                 "--arch edit_tagger needs a task with an edit dictionary. Set --task edit_labeling."
@@ -178,8 +178,8 @@ class EditTagger(BaseFairseqModel):
         """Return the logits of all edits at each <s> and each token in a batch.
 
         Args:
-            src_tokens: [batch, time], ids from <s> to </s>, padded on either side. Ids beyond the
-                dictionary are read as <unk>.
+            src_tokens: [batch, time], ids from <s> to </s>, padded on either side. If the encoder
+                reads tokens, ids beyond the dictionary are read as <unk>.
             src_lengths: ignored.
             subwords: the subwords of `src_tokens` if the encoder reads subwords (default: look
                 them up).
@@ -194,7 +194,7 @@ class EditTagger(BaseFairseqModel):
         return EditLogits(edits, errors)
 
     def _encode(self, src_tokens: Tensor, subwords: SubwordBatch | None) -> EncodedWords:
-        """Return the state h of each <s> and each token. See `forward` for the arguments."""
+        """Return the encoder output for each <s> and each token. See `forward` for arguments."""
         with torch.set_grad_enabled(self._trains_encoder):
             if self.subwords is None:
                 return self._encode_tokens(src_tokens)
@@ -283,7 +283,7 @@ class TokenEncoder(EditEncoder):
     def forward(  # type: ignore[override]  # the interface of fairseq's encoders
         self, src_tokens: Tensor, src_lengths: Tensor | None = None
     ) -> dict[str, list[Tensor]]:
-        """Return fairseq's encoder output for ids [batch, time], padded on either side."""
+        """Return the output in fairseq's format for ids [batch, time], padded on either side."""
         states = super().forward(src_tokens).tokens
         mask = src_tokens.eq(self.padding)
         return {"encoder_out": [states.transpose(0, 1)], "encoder_padding_mask": [mask]}

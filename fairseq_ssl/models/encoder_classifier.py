@@ -65,7 +65,7 @@ class EncoderClassifier(TextClassifier):
 
     @classmethod
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
-        """Build the model. If `classifier_encoder` is set, load this checkpoint's encoder."""
+        """Build the model. If `classifier_encoder` is set, load the encoder in this checkpoint."""
         require_classes(task, "encoder_classifier")
         dictionary, options = task.source_dictionary, cfg.classifier_encoder_options
         if cfg.classifier_encoder is not None:
@@ -96,7 +96,7 @@ class EncoderClassifier(TextClassifier):
         return functional.dropout(embedded, self.dropout, self.training)
 
     def classify(self, embedded: Tensor, src_tokens: Tensor, src_lengths: Tensor) -> Tensor:
-        """Return the logits [batch, classes]. A hook replaces word embeddings with `embedded`."""
+        """Return the logits [batch, classes]. The encoder uses `embedded` as word embeddings."""
         thread = get_ident()  # other threads may call the same module at the same time
         hook = self.encoder.embed_tokens.register_forward_hook(
             lambda *_: embedded if get_ident() == thread else None
@@ -114,7 +114,7 @@ class EncoderClassifier(TextClassifier):
 
 
 def encoder_options(checkpoint: str) -> str:
-    """Return the architecture and the model options in a checkpoint as a JSON string."""
+    """Return a checkpoint's architecture and JSON-serializable model options as a JSON string."""
     state = read_checkpoint(Path(checkpoint))
     options = model_options(state)
     arch = architecture(state)
@@ -165,7 +165,7 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
 
 @contextmanager
 def _invalid_options_as_errors(arch: str) -> Iterator[None]:
-    """Context manager that converts errors about invalid option values to ConfigurationError."""
+    """Context manager that raises ConfigurationError if a model of `arch` cannot be built."""
     try:
         yield
     except FairseqSslError:
@@ -175,13 +175,13 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
         *(OSError, RuntimeError, TypeError, ValueError),
     ) as error:
         raise ConfigurationError(
-            f"An option of the encoder has an invalid value for {arch}: "
+            f"An encoder option from --classifier-encoder has an invalid value for {arch}: "
             f"{one_line(str(error)) or type(error).__name__}"
         ) from error
 
 
 def _fill_options(values: dict[str, Any]) -> Namespace:
-    """Add the architecture's defaults to `values`. Reject dropout outside of 0 to 1."""
+    """Return `values` and the architecture's defaults. Reject dropout that is not in 0 to 1."""
     arch = values["arch"]
     parser = ArgumentParser(argument_default=SUPPRESS)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)
@@ -191,7 +191,7 @@ def _fill_options(values: dict[str, Any]) -> Namespace:
     for name, value in values.items():
         is_number = isinstance(value, int | float | str)
         if is_number and "dropout" in name and not 0 <= getattr(args, name) <= 1:
-            raise ConfigurationError(f"{flag(name)} is {value}. Expected a number from 0 to 1.")
+            raise ConfigurationError(f"{flag(name)} of the encoder is {value}. Expected 0 to 1.")
     return args
 
 
@@ -240,7 +240,7 @@ def _encode(encoder: Any, tokens: Tensor, lengths: Tensor, padding: int) -> tupl
 
 
 def _dim(encoder: Any, padding: int) -> int:
-    """Return the dimension of the encoder's states, which is found by encoding two short texts.
+    """Return the dimension of the encoder's states, measured by encoding two short texts.
 
     Raise ConfigurationError if the encoder does not return one state per word.
     """

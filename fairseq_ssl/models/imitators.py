@@ -71,8 +71,8 @@ def build_imitators(cfg: Any, task: Any) -> Imitators:
     windows = parse_integers(str(cfg.imitator_windows), least=1)
     if windows is None:
         raise ConfigurationError(
-            f"--imitator-windows is {cfg.imitator_windows!r}. Expected integers of 1 or more, such "
-            "as 1,2,3,4."
+            f"--imitator-windows is {cfg.imitator_windows!r}. Expected comma-separated integers of "
+            "1 or more, such as 1,2,3,4."
         )
     return Imitators(
         len(task.piece_dictionary),
@@ -180,7 +180,7 @@ class ExpertAndImitators(TextClassifier):
         return model
 
     def lambdas(self) -> Tensor:
-        """Return lambda of each imitator [imitators], which is the weight before the sigmoid."""
+        """Return lambda_i of each imitator i [imitators], the weight before the sigmoid."""
         return self.start + self.rate * self.lambda_steps.float()
 
     def weights(self) -> Tensor:

@@ -54,7 +54,7 @@ class PointerTransformerModel(TransformerModel):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the flags of fairseq's Transformer and of this model."""
+        """Add the options of fairseq's Transformer and of this model to a parser."""
         super().add_args(parser)
         add_options(parser, PointerOptions)
 
@@ -77,12 +77,12 @@ class PointerTransformerModel(TransformerModel):
 
     @classmethod
     def build_encoder(cls, args: Any, src_dict: Any, embed_tokens: Any) -> PointerEncoder:
-        """Build a `PointerEncoder`."""
+        """Build a `PointerEncoder` in place of fairseq's encoder."""
         return PointerEncoder(args, src_dict, embed_tokens)
 
     @classmethod
     def build_decoder(cls, args: Any, tgt_dict: Any, embed_tokens: Any) -> PointerDecoder:
-        """Build a `PointerDecoder`."""
+        """Build a `PointerDecoder` in place of fairseq's decoder."""
         return PointerDecoder(args, tgt_dict, embed_tokens)
 
     @property
@@ -221,12 +221,12 @@ def _fill_architecture(args: Any, stock_arch: str, **defaults: Any) -> None:
 
 @register_model_architecture("pointer_transformer", "pointer_transformer")
 def pointer_transformer(args: Any) -> None:
-    """The pointer-generator Transformer in PoDA, section 3.1."""
+    """Set unset options to the values in PoDA, section 3.1."""
     dropouts = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.2)
     _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, **dropouts)
 
 
 @register_model_architecture("pointer_transformer", "pointer_transformer_tiny")
 def pointer_transformer_tiny(args: Any) -> None:
-    """The pointer-generator Transformer with the sizes of `transformer_tiny`."""
+    """Set unset options to the sizes of fairseq's `transformer_tiny`."""
     _fill_architecture(args, "transformer_tiny")

@@ -112,7 +112,7 @@ class SharedEncoder(FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Return fairseq's encoder output for ids [batch, time], padded on either side.
+        """Return the output in fairseq's format for ids [batch, time], padded on either side.
 
         The key `encoded` contains the `EncodedSource` for the decoder.
         """
@@ -214,9 +214,9 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
     def _step(
         self, tokens: Tensor, encoded: EncodedSource, state: dict[str, Any]
     ) -> tuple[IncrementalTarget | AlignedIncrementalTarget, SourceContext]:
-        """Return the self-attention and source attention contexts for `tokens` [rows, 1].
+        """Return the target context, extended by `tokens` [rows, 1], and the source context.
 
-        Both are stored in the incremental state.
+        Both contexts are created in the first step and stored in the incremental state.
         """
         if STATE not in state:
             future = self._future(encoded)
@@ -231,7 +231,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         return target, source
 
     def _future(self, encoded: EncodedSource) -> list[KeysValues] | None:
-        """Return the pseudo future's keys and values for each layer, or None without a future."""
+        """Return the pseudo future's keys and values by layer, or None if there is no future."""
         if not self.has_future:
             return None
         if self.is_shared and not self.copies_output:
@@ -325,7 +325,7 @@ def _check(cfg: PseudoBidirectionalConfig, task: Any) -> None:
 
 
 def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> None:
-    """Raise ConfigurationError if a checkpoint does not fit. See `load_state_dict`."""
+    """Raise ConfigurationError if a checkpoint does not fit `decoder`. See `load_state_dict`."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
             "A pseudo_bidirectional_transformer cannot be initialized from this checkpoint of a "

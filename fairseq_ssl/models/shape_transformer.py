@@ -112,7 +112,7 @@ class ShapeTransformerModel(TransformerModel):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the flags of fairseq's Transformer and of this model."""
+        """Add the options of fairseq's Transformer and of this model to a parser."""
         super().add_args(parser)
         add_options(parser, ShapeOptions)
 
@@ -151,7 +151,7 @@ def _make_relative(side: Any, args: Any) -> None:
 def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
     """Reinitialize token embeddings as in Glorot and Bengio (2010), with 0 for padding.
 
-    An adaptive softmax keeps its own initialization.
+    The output projection is also reinitialized, but an adaptive softmax is not.
     """
     encoder, decoder = model.encoder, model.decoder
     tables = [encoder.embed_tokens, decoder.embed_tokens]
@@ -181,7 +181,7 @@ def _reject(args: Any, names: Iterable[str], subject: str) -> None:
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:
-    """Return a function that sets this model's options and the sizes in fairseq's `stock_arch`."""
+    """Return a function that sets unset options to defaults of this model and of `stock_arch`."""
 
     def fill(args: Any) -> None:
         fill_defaults(args, shape_positions=DEFAULTS["shape_positions"])

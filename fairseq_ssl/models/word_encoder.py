@@ -44,7 +44,7 @@ def first_states(states: Tensor, batch: SubwordBatch) -> Tensor:
 
     Args:
         states: [batch, time, dim], subword states.
-        batch: the subwords.
+        batch: the subwords, with the index of each word's first subword.
     """
     return states.flatten(0, 1)[_first(batch)]
 
@@ -57,7 +57,7 @@ def sum_embeddings(embeddings: Tensor, batch: SubwordBatch) -> Tensor:
 
 
 def _first(batch: SubwordBatch) -> Tensor:
-    """Return the index of each word's first subword in the flattened batch."""
+    """Return the index of each word's first subword in the flattened batch, without padding."""
     rows = torch.arange(len(batch.ids), device=batch.ids.device) * batch.ids.size(1)
     index: Tensor = (batch.first + rows.unsqueeze(1))[batch.counts > 0]
     return index
@@ -104,7 +104,7 @@ class PretrainedEncoder(nn.Module):
 
 
 def build_pretrained_encoder(cfg: Any, encoder: EncoderFiles, padding: int) -> PretrainedEncoder:
-    """Load the encoder from `cfg.edit_init`, or build it with random weights if that is None."""
+    """Load the encoder in `cfg.edit_init`. If it is None, build one with random weights."""
     if not cfg.edit_unfactorized:
         kind = encoder.config.get("model_type")
         raise ConfigurationError(

@@ -162,7 +162,7 @@ def attend_from_units(
         tokens: keys and values of the tokens.
         mask: [batch or 1, 1, units, time + 1], True where a unit may attend, or None for no mask.
             The last column is the unit itself.
-        dropout: dropout probability of attention weights.
+        dropout: dropout probability of attention weights, 0 in evaluation.
     """
     query = query * query.size(-1) ** -0.5
     self_score = (query * own.keys).sum(-1, keepdim=True)
@@ -193,7 +193,7 @@ class EncodedSource:
     """[rows], the sentence index of each target row, or None for one row per sentence."""
 
     def select_rows(self, order: Tensor) -> EncodedSource:
-        """Return the output for target rows with the indices `order`, without copying sentences."""
+        """Return the output for target rows with the indices `order`. Sentences are not copied."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
     def row_indices(self) -> Tensor:
@@ -203,7 +203,7 @@ class EncodedSource:
         return torch.arange(len(self.real), device=self.real.device)
 
     def rows_per_sentence(self) -> int:
-        """Return the number of target rows per sentence, or 0 if it varies or rows are unsorted."""
+        """Return the number of rows per sentence, or 0 if it varies or if rows are not sorted."""
         sentences = len(self.real)
         if self.rows is None:
             return 1
@@ -356,7 +356,7 @@ class IncrementalTarget:
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
-        """Fill the cache with each layer's pseudo future, unless `future` is None."""
+        """Fill the cache with each layer's pseudo future. It stays empty if `future` is None."""
         self.step = -1
         self.mask: Tensor | None = None
         self.cache: list[KeysValues] = []

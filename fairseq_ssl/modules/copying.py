@@ -60,7 +60,7 @@ class SourceWords:
         return torch.where(beyond, rank.masked_fill(~same.any(2), unk), ids)
 
     def from_local(self, tokens: Tensor, sentence: int) -> Tensor:
-        """Convert `tokens` [time] to dictionary ids. `sentence` is the index of their sentence."""
+        """Convert the local ids `tokens` [time] of sentence `sentence` to dictionary ids."""
         beyond = tokens >= self.vocabulary
         rank = (tokens - self.vocabulary).clamp(min=0)
         if not bool(beyond.any()):
@@ -211,7 +211,7 @@ class _Parts(NamedTuple):
 
 
 class _Mixture(torch.autograd.Function):
-    """The log-probability log(p_gen p_v + (1 - p_gen) alpha) and its gradient.
+    """The log-probability log p = log(p_gen p_v + (1 - p_gen) alpha), and its gradient.
 
     p differs from p_gen p_v only for words in the source. Only these words are computed separately,
     so that each pass allocates only one tensor [rows, width].
@@ -257,7 +257,7 @@ class _Mixture(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients with respect to logits, alpha and gate."""
+        """Return the gradients with respect to `logits`, `alpha` and `gate`."""
         out, alpha, gate, words, first, generated = ctx.saved_tensors
         (grad,) = outer
         parts = _mix(generated, alpha, gate, first)
@@ -285,7 +285,7 @@ class _Mixture(torch.autograd.Function):
 
 
 def _mix(generated: Tensor, alpha: Tensor, gate: Tensor, first: Tensor) -> _Parts:
-    """Return the terms of the mixture. See `_Mixture.forward` for the arguments."""
+    """Return the terms of the mixture. See `_Parts` and `_Mixture.forward` for the arguments."""
     highest = torch.full_like(alpha, IMPOSSIBLE).scatter_reduce_(1, first, alpha, "amax")
     highest = highest.gather(1, first)
     sums = torch.zeros_like(alpha).scatter_add_(1, first, (alpha - highest).exp())

@@ -125,7 +125,7 @@ class Unfolding(ExactBuffers):
     def __init__(
         self, slope: float = UNKNOWN_SLOPE, offset: float = 0.0, *, keep: bool = False
     ) -> None:
-        """Set a to `slope` and b to `offset`. By default, both are unknown until loaded.
+        """Set a to `slope` and b to `offset`. By default, a checkpoint must be loaded to set them.
 
         With `keep`, the values in a checkpoint are ignored.
         """
@@ -196,7 +196,7 @@ class NormedActivation(nn.Module):
             self.norm = nn.LayerNorm(dim)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return the activations of `rows` [rows, dim]."""
+        """Normalize `rows` [rows, dim], if there is a norm, and apply the activation."""
         return self.activation(self.norm(rows))
 
 
@@ -224,12 +224,12 @@ class ResidualBlock(nn.Module):
             self.after.append(nn.Linear(sizes.width, sizes.dim))
 
     def forward(self, rows: Tensor, positions: Rows) -> Tensor:
-        """Return the block's output [rows, dim] at positions that are not padding."""
+        """Return the block's output for `rows` [rows, dim] at positions that are not padding."""
         batch = positions.pad(self.before(rows))
         return self._add_residual(rows, positions.pack(self.convolution(batch)))
 
     def step(self, rows: Tensor, past: Tensor, step: int) -> Tensor:
-        """Return the output at the position `step`. See `DilatedConvolution.step`."""
+        """Return the output [rows, dim] at position `step`. See `DilatedConvolution.step`."""
         return self._add_residual(rows, self.convolution.step(self.before(rows), past, step))
 
     def _add_residual(self, rows: Tensor, convolved: Tensor) -> Tensor:
@@ -256,7 +256,7 @@ class DilatedStack(nn.Module):
         return sum(block.convolution.reach for block in self._all_blocks())
 
     def forward(self, rows: Tensor, positions: Rows) -> Tensor:
-        """Return the last block's output [rows, dim] at positions that are not padding."""
+        """Return the stack's output for `rows` [rows, dim] at positions that are not padding."""
         for block in self._all_blocks():
             rows = block(rows, positions)
         return rows

@@ -53,7 +53,7 @@ class Words(NamedTuple):
 
     @classmethod
     def of_spans(cls, spans: WordSpans, batch: int) -> Words:
-        """Create words from the spans of `batch` sentences, without padding."""
+        """Return the words with the given spans in `batch` sentences, without padding."""
         shape = batch, spans.first.size(1)
         sentence = torch.arange(batch, device=spans.first.device).unsqueeze(1).expand(shape)
         parts = (part.expand(shape).flatten() for part in (sentence, spans.first, spans.last))
@@ -97,7 +97,7 @@ def edit_probabilities(edits: Tensor, errors: Tensor | None) -> tuple[Tensor, Te
 
 
 def top_edits(edits: Tensor, errors: Tensor) -> TopEdits:
-    """Return the most probable edits at each position, except keep. `edits` is overwritten.
+    """Return the most probable edits except keep at each position. `edits` is overwritten.
 
     Args:
         edits: [positions, labels], edit probabilities.
@@ -443,7 +443,7 @@ class EditScores(nn.Module):
         return embedded.masked_fill(self.grams.eq(self.padding).unsqueeze(-1), 0).sum(1)
 
     def cache_grams(self, embeddings: Tensor) -> None:
-        """Compute and cache the q-gram embeddings for inference."""
+        """Cache the q-gram embeddings for inference. An unfactorized model has none."""
         if self.factorized:
             with torch.no_grad():
                 self.cached_grams = self._embed_grams(embeddings)

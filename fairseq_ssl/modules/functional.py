@@ -40,7 +40,7 @@ class ExactBuffers(nn.Module):
     """A module whose own buffers keep their dtype when the module is cast to half precision.
 
     Half precision would round large numbers and flush small numbers to zero. Integer buffers would
-    be exact, too, but fairseq's moving average of weights (--store-ema) does not support them.
+    also be exact, but fairseq's moving average of weights (--store-ema) does not support them.
     """
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
@@ -64,7 +64,7 @@ class Rows:
 
     @classmethod
     def of_mask(cls, real: Tensor) -> Rows:
-        """Return the positions at which `real` [batch, time] is True."""
+        """Return the positions where `real` [batch, time] is True, or all when exporting."""
         # An exported graph cannot depend on the values of its input.
         if torch.compiler.is_compiling():
             return cls(real.size(0), real.size(1), None)
@@ -74,7 +74,7 @@ class Rows:
 
     @classmethod
     def of_sentences(cls, sentence: Tensor, batch: int) -> Rows:
-        """Return positions in a left-aligned batch. `sentence` is the sorted sentence index."""
+        """Return the positions in a batch padded on the right, given sorted sentence indices."""
         counts = torch.bincount(sentence, minlength=batch)
         time = int(counts.max())
         if batch * time == len(sentence):

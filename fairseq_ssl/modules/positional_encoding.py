@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 MAX_SCORES = {"cpu": 2**19, "cuda": 2**26}
 """Maximum number of scores in a block, by device type. A CPU block fits into the cache."""
 CACHED_MASKS = 4
-"""Number of masks that each function caches. All layers of an encoder use the same masks."""
+"""Number of masks that each mask function caches. All encoder layers use the same masks."""
 
 
 def expand_distances(by_distance: Tensor, keys: int) -> Tensor:
@@ -184,7 +184,7 @@ class _RelativeAttention(torch.autograd.Function):
 
 
 def _joined(blocks: Sequence[Tensor]) -> Tensor:
-    """Concatenate blocks of rows."""
+    """Concatenate blocks of rows. A single block is not copied."""
     return blocks[0] if len(blocks) == 1 else torch.cat(tuple(blocks))
 
 
@@ -198,7 +198,7 @@ def _blocks(q: Tensor, k: Tensor) -> list[slice]:
 def _probabilities(
     q: Tensor, k: Tensor, key_table: Tensor, masks: AttentionMasks, rows: slice
 ) -> Tensor:
-    """Return the attention probabilities [rows, queries, keys]."""
+    """Return the probabilities [rows, queries, keys] before dropout for the slice `rows`."""
     scores = torch.baddbmm(expand_distances(q @ key_table.T, k.size(1)), q, k.transpose(1, 2))
     if masks.future is not None:
         scores += masks.future
@@ -208,7 +208,7 @@ def _probabilities(
 
 
 def _drop(p: Tensor, masks: AttentionMasks, rows: slice) -> Tensor:
-    """Apply the dropout mask to probabilities or their gradients."""
+    """Apply the dropout mask to probabilities or their gradients. Rescale the kept values."""
     if masks.dropped is None:
         return p
     return p.masked_fill(masks.dropped[rows], 0).mul_(1 / (1 - masks.dropout))
@@ -308,7 +308,7 @@ class RelativeSelfAttention(MultiheadAttention):
 
 
 def _table(limit: int, dim: int) -> nn.Parameter:
-    """Return a table [2 `limit` + 1, dim], Xavier-initialized."""
+    """Return a new table [2 `limit` + 1, dim] with Xavier initialization."""
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(2 * limit + 1, dim)))
 
 
@@ -322,7 +322,7 @@ class LastShift:
 class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     """Sinusoidal positions with a random shift for each sequence (Kiyono, 2022, equation 6.2).
 
-    Position i has the embedding PE(i + k, m) in dimension m, with k ~ U{0, ..., K}.
+    The embedding of position i is PE(i + k, m) in dimension m, with k ~ U{0, ..., K}.
 
     The shift k is drawn at each training step from torch's generator, which fairseq seeds with the
     update number, so resumed runs draw the same shifts. In evaluation, k is `eval_offset`. If
@@ -422,7 +422,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         return torch.randint(smallest, largest + 1, (input.size(0), 1), device=input.device)
 
     def _table_of(self, positions: int) -> Tensor:
-        """Return the table [rows, dim]. Extend it first if it is too short for `positions`."""
+        """Return the table [rows, dim], extended to at least `positions` positions."""
         rows = self.padding_idx + 1 + positions
         if rows > self.weights.size(0):
             table = self.get_embedding(rows, self.embedding_dim, self.padding_idx)

@@ -70,18 +70,18 @@ class PrefixAlignment:
         return self._consumed(torch.stack(table, 1), self.lengths[:, None], written[:, :, None])
 
     def _add_row(self, scores: Tensor) -> None:
-        """Compute the next table row, given the next token's `scores` [rows, source time]."""
+        """Set `row` to the next table row, given the next token's `scores` [rows, source time]."""
         longer = torch.maximum(self.row[:, 1:], self.row[:, :-1] + scores)
         self.row = functional.pad(longer, (1, 0)).cummax(1).values
 
     def _consumed(self, scores: Tensor, lengths: Tensor, written: Tensor | int) -> Tensor:
-        """Return the source prefix length with the lowest cost, given `scores` [..., time + 1]."""
+        """Return the lowest-cost source prefix length for table rows `scores` [..., time + 1]."""
         tie = (4 * (lengths - written) + 1).abs()
         cost = torch.add(tie, lengths - scores, alpha=TIES)
         return lengths.expand_as(scores).gather(-1, cost.argmin(-1, keepdim=True))[..., 0]
 
     def reorder(self, order: Tensor, has_same_source: bool) -> None:
-        """Select the rows with the indices `order`. With `has_same_source`, keep the sources."""
+        """Select the rows with the indices `order`, including sources unless `has_same_source`."""
         self.row = self.row[order]
         if not has_same_source:
             self.source, self.real = self.source[order], self.real[order]

@@ -41,7 +41,7 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
 
 
 def reconstruction_loss(forward: Tensor, backward: Tensor) -> Tensor:
-    """Return the loss of each sentence x [batch], given different candidate translations y_k.
+    """Return the loss of each sentence x [batch], given distinct candidate translations y_k.
 
     The loss is -log sum_k P(y_k | x) P(x | y_k). In its gradient, the weight of a candidate
     is the candidate's fraction of the sum.

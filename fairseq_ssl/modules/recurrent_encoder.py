@@ -40,7 +40,7 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
     """
 
     shares: Tensor
-    """[vocabulary], the relative frequency of each word."""
+    """[vocabulary], the relative frequency of each word. It is uniform if all counts are 0."""
 
     def __init__(self, counts: Sequence[int], dim: int, padding: int) -> None:
         super().__init__(len(counts), dim, padding_idx=padding)
@@ -128,7 +128,7 @@ class RecurrentEncoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Initialize the weights. Biases are 0, except 1 for the forget gate."""
+        """Initialize the weights. Biases are 1 for the forget gate and 0 elsewhere."""
         nn.init.normal_(self.embedding.weight, std=self.sizes.embed_std)
         with torch.no_grad():
             self.embedding.weight[self.padding].zero_()

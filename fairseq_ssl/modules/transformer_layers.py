@@ -44,12 +44,12 @@ class ResidualNorm(nn.LayerNorm):
         self.before = before
 
     def enter(self, states: Tensor) -> Tensor:
-        """Return the sublayer's input: `states`, normalized in a pre-norm layer."""
+        """Return the sublayer's input, which is `states`, normalized if pre-norm."""
         normed: Tensor = self(states) if self.before else states
         return normed
 
     def leave(self, states: Tensor, change: Tensor) -> Tensor:
-        """Add the sublayer's output `change` to `states`. Normalize the sum if post-norm."""
+        """Add the output `change`, with dropout, to `states`. Normalize the sum if post-norm."""
         states = states + functional.dropout(change, self.dropout, self.training)
         normed: Tensor = states if self.before else self(states)
         return normed

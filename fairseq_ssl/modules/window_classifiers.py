@@ -30,7 +30,7 @@ class WindowLogits(NamedTuple):
 
 
 class Imitators(nn.Module):
-    """Imitators i, each with one convolution over subwords j - c_i to j + c_i (equation 3.8)."""
+    """Imitators. Imitator i has one convolution over subwords j - c_i to j + c_i (equation 3.8)."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class RandomImitators(nn.Module):
         self.seed = seed
 
     def alphas(self, tokens: Tensor) -> Tensor:
-        """Return random log-probabilities for each text [imitators, batch, classes]."""
+        """Return log-probabilities [imitators, batch, classes], seeded with a hash of each text."""
         size = len(self.windows) * self.classes
         hashes = _hash_texts(tokens.masked_fill(tokens.eq(self.padding), -1))
         hashes = hashes ^ (self.seed * MULTIPLIER)

@@ -41,7 +41,7 @@ class BertAdam(FairseqAdam):
 
     @property
     def supports_flat_params(self) -> bool:
-        """Return False, because weights merged into one flat vector would get no weight decay."""
+        """False, because weights merged into one flat vector would get no weight decay."""
         return False
 
 
@@ -118,7 +118,7 @@ class RowAdam(Adam):
         return group, index, rows
 
     def _write_rows(self, group: dict[str, Any], index: int, rows: SparseRows) -> None:
-        """Put the table back into its parameter group, with the updated rows and moments."""
+        """Restore the table in its parameter group, with the updated rows and moments."""
         group["params"][index] = rows.table
         updated, state = self.state.pop(rows.weights), self.state[rows.table]
         rows.table.data[rows.indices] = rows.weights.data

@@ -135,7 +135,7 @@ class CopyingTranslationTask(
     def build_generator(
         self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
-        """Build a generator that copies words, or a scorer if `args.score_reference` is set."""
+        """Build a generator as in `CopyingMixin`, with aggressive decoding if it is configured."""
         if self.cfg.aggressive:
             seq_gen_cls = AggressiveCopyingGenerator
         return super().build_generator(models, args, seq_gen_cls, *more, **options)
@@ -152,7 +152,7 @@ class CopyingTranslationTask(
             )
 
     def _truncate(self, pair: LanguagePairDataset, side: str, max_words: int, name: str) -> None:
-        """Truncate a side of `pair` to `max_words` tokens plus </s>. The log contains `name`."""
+        """Truncate a side of `pair` to `max_words` tokens plus </s>. `name` is for the log."""
         eos = self.source_dictionary.eos()
         sizes = getattr(pair, f"{side}_sizes")
         count = int((sizes > max_words + 1).sum())

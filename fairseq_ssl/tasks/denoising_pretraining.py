@@ -134,7 +134,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         return IdNoise.of(self.settings, self.boundaries, lexicon, self.mask, max_length)
 
     def _load_text(self, split: str, epoch: int, combine: bool, **options: Any) -> tuple[Any, Any]:
-        """Return the text of a split (its target side, if any) as ids, and its line lengths."""
+        """Return the ids and line lengths of a split's target side, or of its only side."""
         try:
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
@@ -148,8 +148,8 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         highest, symbols = sample_blocks(*text).ids.max(initial=0), len(self.target_dictionary)
         if highest >= symbols:
             raise DataError(
-                f"The data contains the id {highest}, but the dictionary has only {symbols} "
-                "symbols. Expected the dictionary with which the data was binarized."
+                f"The split {split} contains the id {highest}, but {_dictionary_path(self.cfg)} "
+                f"has only {symbols} symbols. Expected the dictionary used to binarize the data."
             )
         return text
 
@@ -172,8 +172,8 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
     matching = [pair for pair in pairs if requested <= {*pair}]
     if len(matching) != 1:
         raise ConfigurationError(
-            f"{folder} contains {' and '.join('-'.join(pair) for pair in pairs)}. Expected one "
-            "language pair. Set --source-lang and --target-lang."
+            f"{folder} contains {' and '.join('-'.join(pair) for pair in pairs)}. Expected exactly "
+            "one pair that matches --source-lang and --target-lang. Set both."
         )
     source, target = matching[0]
     is_swapped = cfg.source_lang == target or cfg.target_lang == source
@@ -183,7 +183,7 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
 
 
 def _language(cfg: DenoisingPretrainingConfig) -> Any:
-    """Return the only language of the text, or the target language of parallel data."""
+    """Return the language of the text, which is the target language of parallel data."""
     return cfg.source_lang if cfg.target_lang == NO_LANGUAGE else cfg.target_lang
 
 

@@ -130,19 +130,19 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
-        """Raise an error if a checkpoint was trained with different edits, tokens or subwords.
+        """Raise ConfigurationError if a checkpoint has different edits, tokens or subwords.
 
         Args:
             state: the task state of the checkpoint.
             origin: name of the checkpoint for the error message.
         """
         known, tokens = state.get("edit_dictionary"), state.get("token_dictionary")
-        place = f"in {self.cfg.data}" if self.cfg.data else "of the first checkpoint"
+        place = f"{EDITS_FILE} in {self.cfg.data}" if self.cfg.data else "the first checkpoint's"
         if known is not None and known != self.edits.text():
             raise ConfigurationError(
-                f"The edit dictionary of {origin} differs from {EDITS_FILE} {place}. Use the "
-                "data folder with which the model was trained, or label the data with the edit "
-                "dictionary of the model. All models of an ensemble need the same edit dictionary."
+                f"The edit dictionary of {origin} differs from {place}. Use the data folder with "
+                "which the model was trained, or label the data with the model's edit dictionary. "
+                "All models of an ensemble need the same edit dictionary."
             )
         ours = fingerprint(self.dictionary.symbols)
         if tokens is not None and self.cfg.data and tokens != ours:
@@ -156,12 +156,12 @@ class EditLabelingTask(FairseqTask):
             if tokenizer.subwords() != self.words.tokenizer.subwords():
                 raise ConfigurationError(
                     f"The tokenizer of {origin} has different subwords than the tokenizer of "
-                    "--edit-init or --edit-tokenizer. Pass the folder with which the model was "
-                    "trained."
+                    "--edit-init or --edit-tokenizer. Set the option to the folder with which the "
+                    "model was trained."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint. Its edits must match the dictionary in use, if any.
+        """Load the task state of a checkpoint. Its edit dictionary must equal the task's, if any.
 
         The models of an ensemble share the edit dictionary, but can have different encoders.
         """
@@ -204,7 +204,7 @@ class EditLabelingTask(FairseqTask):
         return model
 
     def _set_words(self, cfg: Any) -> None:
-        """Set `words`, the subword segmentation of words, and set the encoder's sizes in `cfg`."""
+        """Set `words`, which splits words into subwords, and set the encoder's sizes in `cfg`."""
         init = getattr(cfg, "edit_init", None)
         folder = init or self.cfg.edit_tokenizer
         if self.encoder is None:
@@ -231,7 +231,7 @@ class EditLabelingTask(FairseqTask):
         )
 
     def _read_gector(self, cfg: Any, path: Path) -> EncoderFiles:
-        """Load the GECToR model of --edit-init, set its options in `cfg`. Return its encoder."""
+        """Load the GECToR model in `path` and set its options in `cfg`. Return its encoder."""
         encoder = self.cfg.edit_tokenizer
         self.gector = read_gector(path, None if encoder is None else Path(encoder).expanduser())
         if self.gector.edits != self.edits:
@@ -300,7 +300,7 @@ class EditLabelingTask(FairseqTask):
         return super().filter_indices_by_size(indices, dataset, max_positions, True)
 
     def train_step(self, sample: dict[str, Any], model: Any, *args: Any, **options: Any) -> Any:
-        """Run the criterion on a batch and compute gradients. Return the criterion's result."""
+        """Run fairseq's training step on a batch whose long sentences are split into windows."""
         # A process without data gets a batch from the validation set, whose sentences may be long.
         return super().train_step(self._split_long(sample, model), model, *args, **options)
 
@@ -345,7 +345,7 @@ class EditLabelingTask(FairseqTask):
         return self.dictionary
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
-        """Load text, corrected text and labels of a split and, if `combine`, of split1, ..."""
+        """Load text, correction and labels of a split and, if `combine`, of its numbered parts."""
         parts: list[list[Any]] = []
         for index in count():
             name = f"{split}{index or ''}"
@@ -378,7 +378,7 @@ class EditLabelingTask(FairseqTask):
         return None
 
     def _check_labels(self, path: Path) -> None:
-        """Raise DataError if the dictionary of the binarized labels differs from edits.txt."""
+        """Raise DataError if the label dictionary `path` exists and differs from edits.txt."""
         if not path.exists():
             return
         loaded = Dictionary.load(str(path))

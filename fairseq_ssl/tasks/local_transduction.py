@@ -12,7 +12,7 @@ from fairseq_ssl.tasks.translation_mixins import AggressiveConfig, RightToLeftMi
 
 @register_task("local_transduction", dataclass=AggressiveConfig)
 class LocalTransductionTask(RightToLeftMixin, TranslationTask):
-    """fairseq's translation task with aggressive decoding, which uses the source as a draft.
+    """fairseq's translation task with optional aggressive decoding, whose draft is the source.
 
     The task also supports models trained with `--task translation`.
     """
@@ -44,6 +44,6 @@ def _check_vocabularies(models: Any, words: int) -> None:
         if is_copying_model(model) and model.copy_vocabulary < words:
             raise ConfigurationError(
                 f"The model generates {model.copy_vocabulary} of the {words} words in the "
-                "dictionary and copies the others, which this task does not support. Use --task "
-                "copying_translation, which also supports --aggressive."
+                "dictionary and copies the others. To use --aggressive with such a model, set "
+                "--task copying_translation."
             )

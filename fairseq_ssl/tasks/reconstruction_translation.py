@@ -51,7 +51,7 @@ class ReconstructionTranslationConfig(TranslationConfig):
 
 @register_task("reconstruction_translation", dataclass=ReconstructionTranslationConfig)
 class ReconstructionTranslationTask(TranslationTask):
-    """fairseq's translation task with two models of any architecture, one per direction."""
+    """fairseq's translation task with two encoder-decoder models, one per direction."""
 
     cfg: ReconstructionTranslationConfig
 
@@ -72,7 +72,7 @@ class ReconstructionTranslationTask(TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split in both directions, and for training also the monolingual text."""
+        """Load a split in both directions and, for the training split, the monolingual texts."""
         for task in self.directions.values():
             task.load_dataset(split, epoch, combine, **options)
         pairs, reversed_pairs = (task.datasets[split] for task in self.directions.values())
@@ -109,7 +109,7 @@ class ReconstructionTranslationTask(TranslationTask):
         return str(split_paths(self.cfg.data)[0])
 
     def _load_text(self, path: Path, language: str, dictionary: Any) -> LanguagePairDataset:
-        """Load monolingual text as a dataset whose sources and targets are the same sentences."""
+        """Load monolingual text, except long sentences, as sources and as identical targets."""
         impl = self.cfg.dataset_impl
         for name in (f"{path}.{language}-None.{language}", f"{path}.{language}"):
             text = data_utils.load_indexed_dataset(name, dictionary, impl)
@@ -186,7 +186,7 @@ class ReconstructionTranslationTask(TranslationTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        """Translate the monolingual sentences. Then train on the batch and these translations."""
+        """Translate monolingual text if its weight is above 0. Train on pairs and translations."""
         candidates = {}
         weight = criterion.schedule.at(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
@@ -229,8 +229,7 @@ class ReconstructionTranslationTask(TranslationTask):
     def _max_len(self, direction: str) -> tuple[float, int]:
         """Return fairseq's max_len_a and max_len_b for a direction.
 
-        With these values, the length bound has the smallest mean among the bounds that 99.9% of the
-        epoch's training pairs satisfy.
+        They form the bound with the smallest mean that 99.9% of the epoch's training pairs satisfy.
         """
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
         slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)

@@ -42,8 +42,7 @@ logger = logging.getLogger(__name__)
 SUPERVISED, IMITATE, MIXTURE = "supervised", "imitate", "mixture"
 STAGES = (SUPERVISED, IMITATE, MIXTURE)
 SAMPLE_SEED = 1
-"""Random seed for sampling unlabeled lines. It is fixed, so smaller samples are subsets of larger
-samples."""
+"""Fixed seed for sampling unlabeled lines. Smaller samples are subsets of larger samples."""
 
 
 @dataclass
@@ -127,7 +126,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def setup_task(
         cls, cfg: SemiSupervisedClassificationConfig, **options: Any
     ) -> "SemiSupervisedClassificationTask":
-        """Load the dictionaries of words and labels and, if it exists, the subword dictionary."""
+        """Load the word and label dictionaries and, if it exists, the subword dictionary."""
         flush_denormals()  # before PyTorch starts its threads
         folder = Path(cfg.data)
         dictionaries = {}
@@ -150,7 +149,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         }
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
-        """Raise an error if a checkpoint was trained with different dictionaries.
+        """Raise ConfigurationError if a checkpoint was trained with different dictionaries.
 
         Args:
             state: the task state of the checkpoint.
@@ -171,7 +170,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. If `from_checkpoint`, ignore options that initialize its weights."""
+        """Build the model, which must support the stage. Load no weights if `from_checkpoint`."""
         if from_checkpoint:
             for name in (
                 *text_classifier.INITIALIZATION_OPTIONS,
@@ -195,7 +194,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return model
 
     def _store_options(self, cfg: Any) -> None:
-        """Store the options of the initializing models in `cfg`, which checkpoints contain."""
+        """Store the options of pretrained models in `cfg`, so that checkpoints contain them."""
         if getattr(cfg, "mixture_expert", None):
             cfg.mixture_expert_options = text_classifier.expert_options(Path(cfg.mixture_expert))
             if cfg.mixture_imitators:
@@ -208,7 +207,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def train_step(
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, *more: Any, **named: Any
     ) -> Any:
-        """Run the criterion on a batch and compute gradients. Return the criterion's result."""
+        """Run fairseq's training step. Sparse gradients need the optimizer `LazyAdam`."""
         if getattr(model, "has_sparse_gradients", False):
             _check_optimizer(optimizer)
         return super().train_step(sample, model, criterion, optimizer, *more, **named)
@@ -301,7 +300,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return labels
 
     def _load_with_teacher(self, split: str, is_training: bool) -> TwoViewDataset:
-        """Return the data for imitation, with labels if the teacher folder lacks predictions."""
+        """Return the data for imitation. A labeled split without a teacher file uses its labels."""
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
@@ -322,7 +321,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
 
     def _labels_of_teacher(self, folder: Path, names: list[str]) -> TeacherLabels | None:
-        """Return class probabilities for splits, or None if a labeled split lacks them."""
+        """Return the class probabilities of all splits, or None if a labeled split lacks them."""
         parts = []
         for name in names:
             labels = open_teacher_labels(folder, name, len(self.classes))
@@ -337,7 +336,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return ConcatDataset(parts)
 
     def _load_unlabeled(self, split: str) -> TwoViewDataset:
-        """Return the sampled unlabeled texts and the texts in a split, all without labels."""
+        """Return a dataset of sampled unlabeled texts and the texts in a split, without labels."""
         names = [WORDS] if self.stage == SUPERVISED else [WORDS, PIECES]
         views = concat_views(
             [self._views(name, names) for name in (*self._unlabeled_splits(), split)]
@@ -415,7 +414,9 @@ def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
         ("classification_unlabeled_lines", lines and not ratio and stage != IMITATE),
     ):
         if is_ignored:
-            raise ConfigurationError(f"{flag(name)} has no effect in stage {stage}. Remove it.")
+            raise ConfigurationError(
+                f"{flag(name)} has no effect with --classification-stage {stage}. Remove it."
+            )
 
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:

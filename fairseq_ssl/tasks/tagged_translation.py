@@ -107,13 +107,13 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
     def load_dataset(
         self, split: str, epoch: int = 1, combine: bool = False, **options: Any
     ) -> None:
-        """Load a split as in fairseq's translation task, or a mixture of splits. Prepend tags."""
+        """Load a split or a mixture of splits. Prepend tags and reverse targets if configured."""
         folders = split_paths(self.cfg.data)
         folder = Path(folders[(epoch - 1) % len(folders)])
         if split == self.cfg.train_subset:
             self._check_tags(list(map(Path, folders)))
             if combine and self.cfg.mix_epoch_pairs and not self.weights:  # when training starts
-                raise ConfigurationError("--mix-epoch-pairs needs --mix-weights. Set both.")
+                raise ConfigurationError("--mix-epoch-pairs needs --mix-weights. Set both or none.")
         if self.weights and split == self.cfg.train_subset:
             self.datasets[split] = self._load_mixture(folder)
         else:
@@ -207,7 +207,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                 )
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
-        """Return the binarized sources and targets of a split."""
+        """Return the sources and targets of a split. Reject missing, empty or unequal files."""
         source, target = self.cfg.source_lang, self.cfg.target_lang
         dictionaries = {source: self.source_dictionary, target: self.target_dictionary}
         for languages in (f"{source}-{target}", f"{target}-{source}"):
@@ -220,9 +220,9 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             if None not in sides and len(sides[0]) == len(sides[1]) > 0:
                 return sides[0], sides[1]
         raise ConfigurationError(
-            f"--mix-weights names the split {path.name}, but {path}.{source}-{target}.{source} and "
-            f".{target} are missing, empty or of different lengths. Binarize the split with "
-            "fairseq-preprocess."
+            f"--mix-weights names the split {path.name}, but its sides, such as "
+            f"{path}.{source}-{target}.{source}.idx, are missing, empty or of different lengths. "
+            "Binarize the split with fairseq-preprocess."
         )
 
     def _prepend_tags(self, pairs: LanguagePairDataset, split: str) -> None:

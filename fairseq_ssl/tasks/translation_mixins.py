@@ -18,7 +18,7 @@ from fairseq_ssl.options import checked, option
 logger = logging.getLogger(__name__)
 
 register_task = checked(tasks.register_task, "setup_task")
-"""fairseq's decorator, extended to check the options of a task before it is built."""
+"""fairseq's decorator `register_task`, extended to check options before a task is built."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class AggressiveConfig(RightToLeftConfig):
 
 
 def allow_several_splits(cfg: Any) -> None:
-    """Allow a task to combine train, train1, ... fairseq's default upsampling ratio, -1, fails."""
+    """Set the upsampling ratio to at least 1. fairseq's default, -1, fails with several splits."""
     cfg.upsample_primary = max(cfg.upsample_primary, 1)
 
 
