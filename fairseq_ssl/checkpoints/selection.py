@@ -43,7 +43,7 @@ class CheckpointSelection:
             raise UsageError("`by` needs `last`, the number of checkpoints. Set both.")
 
     def paths(self, inputs: Sequence[str | Path]) -> list[Path]:
-        """Return the selected checkpoints in a folder, or `inputs` without `last` and `best`.
+        """Return the selected checkpoints, or `inputs` if neither `last` nor `best` is set.
 
         The last checkpoints are sorted by number. The best checkpoints are sorted by their stored
         validation score, from worst to best. Each checkpoint also stores whether a higher score is
