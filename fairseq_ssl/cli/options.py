@@ -42,7 +42,9 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     def parse(word: str) -> int:
         value = parse_integer(word)
         if value is None or value < minimum or (maximum is not None and value > maximum):
-            raise argparse.ArgumentTypeError(f"{word} is out of range. Expected {expected}.")
+            raise argparse.ArgumentTypeError(
+                f"{word!r} is invalid. Expected an integer, {expected}."
+            )
         return value
 
     return parse
@@ -127,7 +129,7 @@ def check_output(output: Path | None, *inputs: Path | None) -> None:
 
 
 def one_writer(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """Wrap `run` so that it raises an error while another process writes the same --output."""
+    """Wrap `run` so that it raises UsageError while another process writes the same --output."""
 
     @functools.wraps(run)
     def alone(args: argparse.Namespace) -> None:
@@ -492,7 +494,7 @@ def add_one_device(parser: Options) -> None:
 
 
 def one_device(name: str | None) -> str:
-    """Return the device `name`. The default for None is cuda if it is available, else cpu.
+    """Return the device `name`. If it is None, return cuda if it is available, otherwise cpu.
 
     Raise UsageError if the device is not available. Disable log messages below the level WARNING.
     """
