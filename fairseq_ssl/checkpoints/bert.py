@@ -191,7 +191,7 @@ def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
 
 
 def is_native(config: Mapping[str, Any]) -> bool:
-    """Return True if a config is empty or for BERT or RoBERTa, which this package implements."""
+    """Return True for an empty, BERT or RoBERTa config. This package implements these encoders."""
     return not config or config.get("model_type") in KINDS
 
 
@@ -231,8 +231,8 @@ def _tokens(
 ) -> Tensor:
     """Return embeddings for the fairseq dictionary [symbols, dim], copied from `words`.
 
-    Padding entries (madeupword) keep their embeddings from `start`. Raise DataError if the language
-    model lacks another symbol.
+    Padding entries (madeupword) keep their embeddings from `start`.
+    Raise DataError if the language model does not contain another symbol.
     """
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
     missing = [name for name in names if name not in rows and not is_padding_entry(name)]
@@ -267,11 +267,9 @@ def _module(source: Mapping[str, Tensor], name: str, our_name: str) -> dict[str,
 def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]:
     """Load the language model weights in float32, by name without the model prefix.
 
-    If `has_head` is False or the folder contains no head, the layers of the head are omitted.
-
-    Raises:
-        DataError: if a weight is missing, is not finite or has an unexpected shape, or if the
-            embeddings of the input and of a loaded head are not tied.
+    If `has_head` is False or the folder contains no head, the layers of the head are omitted. Raise
+    DataError if a weight is missing, is not finite or has an unexpected shape, or if the embeddings
+    of the input and of a loaded head are not tied.
     """
     model, info = load_with_info(folder, "AutoModelForMaskedLM")
     missing = set(info["missing_keys"])

@@ -194,7 +194,7 @@ def to_stock(state: State) -> State:
     if task.get("right_to_left"):
         raise ConfigurationError(
             "The checkpoint decodes from right to left. fairseq and CTranslate2 would reverse its "
-            "translations. Use the checkpoint directly, with the engine fairseq."
+            "translations. Use the checkpoint directly with the fairseq engine."
         )
     if not _is_stock(TASK_REGISTRY, task):
         task = {**task, "_name": "translation"}
@@ -301,7 +301,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     if direction not in names:
         lacks = f"has no direction {direction}" if source and target else "has several directions"
         raise UsageError(
-            f"The checkpoint {lacks}. Set `source_lang` and `target_lang` to "
+            f"The checkpoint {lacks}. Set `source_lang` and `target_lang` to the languages of "
             f"{' or '.join(sorted(names))}."
         )
     prefix = f"{DIRECTION_PREFIX}{direction}."

@@ -89,7 +89,9 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         except Exception as error:  # the converter raises many exception types
             if system_error(error) is not None:
                 raise
-            raise DataError(f"CTranslate2 cannot convert this model: {error}") from None
+            raise DataError(
+                f"CTranslate2 cannot convert this model: {error}. Use the checkpoint directly."
+            ) from None
         finally:
             flat.unlink(missing_ok=True)
         write_checksums(folder)

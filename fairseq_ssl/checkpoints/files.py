@@ -94,7 +94,9 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         with plain_globals():
             state = torch.load(source, weights_only=True, **options)
     except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} cannot be read as a checkpoint: {first_line(error)}") from None
+        raise DataError(
+            f"{path} cannot be read as a checkpoint: {first_line(error)}. Copy the file again."
+        ) from None
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
@@ -103,7 +105,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         _check_parts(state)
         _check_tensors(state)
     except _FormatError as error:
-        raise DataError(f"{path} is not a fairseq checkpoint: {error}") from None
+        raise DataError(f"{path} is not a checkpoint of fairseq-train: {error}.") from None
     check_options(state, path)
     return state
 
@@ -217,7 +219,7 @@ def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def weight_difference(weights: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> str | None:
-    """Describe the first difference in the names or shapes of two state dicts, if there is one."""
+    """Describe the first difference in names or shapes of two state dicts. Return None if equal."""
     if missing := weights.keys() ^ others.keys():
         return f"only one of them has the weight {min(missing)!r}"
     for name, weight in weights.items():

@@ -193,7 +193,7 @@ def read_labels(path: Path) -> LabelTable:
     where = folder / LABELS
     if not where.is_file():
         raise DataError(
-            f"{where} does not exist. Expected the labels of {file}, which are part of GECToR's "
+            f"{where} does not exist. Expected the labels of {file}. Copy them from GECToR's "
             "repository."
         )
     *names, padding = [*read_lines(where), ""][:-1] or [""]

@@ -71,7 +71,8 @@ class CheckpointSelection:
             number = len(_numbered_checkpoints(folder, other))
             hint = f" To use those saved by {other} ({number}), set `by`." if number else ""
             raise DataError(
-                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected {count}.{hint}"
+                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected {count}. "
+                f"Average fewer.{hint}"
             )
         return paths[-count:]
 

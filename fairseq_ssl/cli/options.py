@@ -42,9 +42,7 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     def parse(word: str) -> int:
         value = parse_integer(word)
         if value is None or value < minimum or (maximum is not None and value > maximum):
-            raise argparse.ArgumentTypeError(
-                f"{word!r} is invalid. Expected an integer, {expected}."
-            )
+            raise argparse.ArgumentTypeError(f"{word!r}: expected an integer, {expected}.")
         return value
 
     return parse
@@ -53,7 +51,7 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
 def _shard(word: str) -> tuple[int, int]:
     index, total = (parse_integer(part) for part in word.partition("/")[::2])
     if index is None or total is None or not 1 <= index <= total:
-        raise argparse.ArgumentTypeError(f"{word!r} is not I/N with I from 1 to N, such as 3/8.")
+        raise argparse.ArgumentTypeError(f"{word!r} is invalid. Expected I/N, such as 3/8.")
     return index, total
 
 
@@ -334,7 +332,7 @@ def byte_size(word: str) -> int:
     """Parse a size such as 500M or 4G, as an argparse type. Return the number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a size, such as 500M or 4G.")
+        raise argparse.ArgumentTypeError(f"{word!r} is invalid. Expected a size such as 500M.")
     return int(match[1]) << UNITS[match[2]]
 
 

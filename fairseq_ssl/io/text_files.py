@@ -125,7 +125,7 @@ def join_lines(lines: Iterable[str], name: str) -> str:
     for number, line in enumerate(texts, 1):
         if "\n" in line:
             raise DataError(
-                f"Line {number} of {name} contains a line end. Expected one sentence per line."
+                f"Line {number} of {name} contains a line break. Expected one sentence per line."
             )
     return "".join(f"{line}\n" for line in texts)
 

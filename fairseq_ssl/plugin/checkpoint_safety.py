@@ -233,7 +233,8 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # malformed options or optimizer history
             kind, reason = type(error).__name__, first_line(error)
             raise DataError(
-                f"{path} cannot be read as a fairseq checkpoint: {kind}: {reason}"
+                f"{path} cannot be read as a fairseq checkpoint: {kind}: {reason}. Use another "
+                "checkpoint of the run."
             ) from error
         if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])
