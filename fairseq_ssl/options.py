@@ -52,7 +52,7 @@ class Declaration:
     flag: str | None = None
     """Name of the flag without dashes (default: the name of the field)."""
     parse: Callable[[str], Any] | None = None
-    """Function that parses an argument (default: the one for the field's type)."""
+    """Function that parses an argument (default: the function for the field's type)."""
     metavar: str | tuple[str, ...] | None = None
     nargs: int | str | None = None
     alias: str | None = None
@@ -292,7 +292,7 @@ def checked(register: Callable[..., Any], method: str) -> Callable[..., Any]:
 
     Args:
         register: fairseq's `register_model`, `register_task` or `register_criterion`.
-        method: name of the class method that builds an object from options, its first argument.
+        method: name of the class method that builds an object. Its first argument is the options.
     """
 
     def register_checked(

@@ -68,8 +68,8 @@ def _read(path: Path, moving: bool) -> State:
         stored = (state.get("extra_state") or {}).get("ema")
         if stored is None:
             raise DataError(
-                f"{path} contains no moving averages. Expected a checkpoint that was trained with "
-                "the option store_ema."
+                f"{path} contains no moving averages. Expected a checkpoint of a training run "
+                "with the option store_ema."
             )
         state["model"] = stored
     check_finite(state["model"], path)
@@ -77,7 +77,7 @@ def _read(path: Path, moving: bool) -> State:
 
 
 def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
-    """Return groups of tensor names. The tensors in each group share memory (tied weights)."""
+    """Group tensor names by memory location. The names of tied weights are in one group."""
     groups: dict[TieKey, list[str]] = {}
     for name, tensor in model.items():
         storage = tensor.untyped_storage().data_ptr()
@@ -87,7 +87,7 @@ def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
 
 
 def _check_same_model(first_path: Path, first: State, path: Path, state: State) -> None:
-    """Raise DataError with the first difference if two checkpoints have different models."""
+    """Raise DataError if the architectures, weight names or shapes of two checkpoints differ."""
     difference = weight_difference(state["model"], first["model"])
     if architecture(first) != architecture(state):
         difference = f"the architectures are {architecture(state)!r} and {architecture(first)!r}"

@@ -93,7 +93,7 @@ def initial_weights(
     """Return the weights of an edit tagger that are initialized from a language model.
 
     Args:
-        folder: folder with config.json, the files of the tokenizer and the weights.
+        folder: folder with config.json, tokenizer files and weights.
         options: options of the edit tagger, whose sizes must match the language model.
         symbols: symbols of the fairseq dictionary, by id.
         start: state dict of the new edit tagger, from which the embeddings of padding entries
@@ -125,7 +125,7 @@ def encoder_weights(
     """Convert language model weights to `EditEncoder` weights, without token and mask embeddings.
 
     Args:
-        source: language model weights. Their names have no model prefix, such as ``bert.``.
+        source: language model weights, by name without the model prefix (such as ``bert.``).
         config: settings of the language model, checked with `check_bert_settings`.
         positions: maximum number of positions of the edit tagger.
     """
@@ -150,7 +150,7 @@ def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
 
 
 def check_bert_settings(config: dict[str, Any], path: Path) -> None:
-    """Set missing settings to their defaults, and check the settings. Errors contain `path`.
+    """Add default values for missing settings to `config`, and check it. Errors contain `path`.
 
     Raises:
         DataError: if a size is not a positive integer.
@@ -173,7 +173,7 @@ def check_bert_settings(config: dict[str, Any], path: Path) -> None:
 
 
 def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
-    """Raise ConfigurationError if the sizes of the edit tagger and the language model differ."""
+    """Raise ConfigurationError if an edit tagger's sizes do not match the language model."""
     wrong = [
         f"{flag(option)} {config[name]} (it is {getattr(options, option)})"
         for name, option in SIZES.items()
@@ -191,14 +191,15 @@ def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
 
 
 def is_native(config: Mapping[str, Any]) -> bool:
-    """Return True if this package implements the encoder: for BERT, RoBERTa and an empty config."""
+    """Return True for an empty, BERT or RoBERTa config. This package implements these encoders."""
     return not config or config.get("model_type") in KINDS
 
 
 def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
-    """Set the size options of an edit tagger to the sizes in a config.
+    """Set the sizes and the LayerNorm epsilon of an edit tagger to the values in a config.
 
-    Do nothing if the config is empty or transformers implements the encoder.
+    Also limit `max_source_positions` to the config's positions. Do nothing unless the config is
+    that of BERT or RoBERTa.
     """
     if not (config and is_native(config)):
         return
@@ -210,7 +211,7 @@ def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
 
 
 def set_epsilon(options: Any, config: Mapping[str, Any]) -> None:
-    """Set the LayerNorm epsilon in the options of an edit tagger to the one in a config."""
+    """Set the LayerNorm epsilon of an edit tagger to the value in a config, or to its default."""
     name = "layer_norm_eps"
     options.edit_layer_norm_eps = config.get(name, DEFAULTS[name])
 
@@ -228,9 +229,10 @@ def _tokens(
     folder: Path,
     start: Tensor,
 ) -> Tensor:
-    """Return the embeddings of the fairseq dictionary [symbols, dim].
+    """Return embeddings for the fairseq dictionary [symbols, dim], copied from `words`.
 
     Padding entries (madeupword) keep their embeddings from `start`.
+    Raise DataError if the language model does not contain another symbol.
     """
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
     missing = [name for name in names if name not in rows and not is_padding_entry(name)]
@@ -263,11 +265,11 @@ def _module(source: Mapping[str, Tensor], name: str, our_name: str) -> dict[str,
 
 
 def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]:
-    """Load the language model weights in float32. Their names have no model prefix.
+    """Load the language model weights in float32, by name without the model prefix.
 
-    Raises:
-        DataError: if a weight is missing, is not finite or has an unexpected shape, or if the input
-            and output embeddings are not tied.
+    If `has_head` is False or the folder contains no head, the layers of the head are omitted. Raise
+    DataError if a weight is missing, is not finite or has an unexpected shape, or if the embeddings
+    of the input and of a loaded head are not tied.
     """
     model, info = load_with_info(folder, "AutoModelForMaskedLM")
     missing = set(info["missing_keys"])

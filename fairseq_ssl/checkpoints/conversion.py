@@ -46,8 +46,8 @@ def inference_config(
     Args:
         arch: name of the architecture.
         model: options of the model. Options that `arch` does not declare are dropped.
-        task: options of the task, with its name under ``_name``.
-        criterion: options of the criterion, with its name under ``_name``.
+        task: options of the task. Its name is in ``_name`` (default: ``translation``).
+        criterion: options of the criterion. Its name is in ``_name`` (default: ``cross_entropy``).
 
     Raises:
         DataError: if `arch` is not registered or a value does not have the declared type.
@@ -95,10 +95,8 @@ def _known(
 ) -> OptionValues:
     """Return the values of the options that a model, task or criterion class declares.
 
-    A string option is reset to its default if `is_kept` returns False for its name.
-
-    Raises:
-        DataError: if a value does not have the declared type.
+    A string option without choices is reset to its default if `is_kept` returns False for its name.
+    Raise DataError if a value does not have the declared type.
     """
     kept = {}
     for name, action in _actions(declares).items():
@@ -139,7 +137,10 @@ def _kept_in_task(name: str) -> bool:
 
 
 def _is_of(action: argparse.Action, value: Any) -> bool:
-    """Return True if a value has the declared type of an option."""
+    """Return True if an option's value is one of its choices or has its type.
+
+    None is valid unless the option is a flag. A string must match `OPTION_WORD` or `LITERAL`.
+    """
     if action.nargs == 0:
         return isinstance(value, bool)
     if value is None:
@@ -179,7 +180,7 @@ STOCK_COUNTERPART = {
 
 
 def to_stock(state: State) -> State:
-    """Convert a checkpoint to fairseq's own architecture and task. The outputs do not change.
+    """Convert a checkpoint to fairseq's own architecture, task and criterion, with equal outputs.
 
     Raises:
         ConfigurationError: if the model decodes from right to left.
@@ -193,7 +194,7 @@ def to_stock(state: State) -> State:
     if task.get("right_to_left"):
         raise ConfigurationError(
             "The checkpoint decodes from right to left. fairseq and CTranslate2 would reverse its "
-            "translations. Use the checkpoint directly, with the engine fairseq."
+            "translations. Use the checkpoint directly with the fairseq engine."
         )
     if not _is_stock(TASK_REGISTRY, task):
         task = {**task, "_name": "translation"}
@@ -242,7 +243,7 @@ def exported(
 
 
 def _history(state: State) -> dict[str, Any]:
-    """Return a minimal optimizer history with the number of updates, which fairseq reads."""
+    """Return a minimal optimizer history. fairseq reads the number of updates from it."""
     return {
         "num_updates": update_count(state),
         "criterion_name": "",
@@ -300,7 +301,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     if direction not in names:
         lacks = f"has no direction {direction}" if source and target else "has several directions"
         raise UsageError(
-            f"The checkpoint {lacks}. Set `source_lang` and `target_lang` to "
+            f"The checkpoint {lacks}. Set `source_lang` and `target_lang` to the languages of "
             f"{' or '.join(sorted(names))}."
         )
     prefix = f"{DIRECTION_PREFIX}{direction}."

@@ -27,9 +27,9 @@ POSITIONS = "max_positions"
 
 
 def check_ctranslate2_folder(folder: Path) -> None:
-    """Raise DataError if a file of an exported model does not match its checksum.
+    """Raise DataError if a file does not match checksums.json or cannot be read.
 
-    When it loads the model, CTranslate2 checks the formats of the files.
+    A model without checksums.json is not checked. CTranslate2 checks the file formats on loading.
     """
     try:
         check_checksums(folder)
@@ -45,7 +45,7 @@ def check_ctranslate2_folder(folder: Path) -> None:
 def position_limits(folder: Path) -> tuple[int, int]:
     """Return the maximum source and target lengths in tokens, including </s>.
 
-    For a model that another program wrote without these limits, both are `sys.maxsize`.
+    If config.json contains no limits, because another program wrote it, both are `sys.maxsize`.
     """
     match read_json(folder / CONFIG, dict).get(POSITIONS):
         case [int(source), int(target)]:
@@ -56,11 +56,11 @@ def position_limits(folder: Path) -> tuple[int, int]:
 UNSUPPORTED = {
     "adaptive_softmax_cutoff": "adaptive softmax",
     "adaptive_input": "adaptive input",
-    "no_cross_attention": "decoder without cross-attention",
+    "no_cross_attention": "a decoder without cross-attention",
     "cross_self_attention": "cross-self-attention",
     "quant_noise_pq": "quantization noise, with a matrix after the embeddings",
 }
-"""Features that CTranslate2's converter ignores or cannot convert, by option of fairseq."""
+"""Features that CTranslate2's converter ignores or cannot convert, by fairseq option."""
 
 
 def write_ctranslate2(state: State, data: TrainingData, output: Path, quantization: str) -> None:
@@ -89,7 +89,9 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         except Exception as error:  # the converter raises many exception types
             if system_error(error) is not None:
                 raise
-            raise DataError(f"CTranslate2 cannot convert this model: {error}") from None
+            raise DataError(
+                f"CTranslate2 cannot convert this model: {error}. Use the checkpoint directly."
+            ) from None
         finally:
             flat.unlink(missing_ok=True)
         write_checksums(folder)
@@ -98,7 +100,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
 def _write_limits(config: Path, options: argparse.Namespace) -> None:
     """Add the position limits to config.json. CTranslate2 ignores unknown settings.
 
-    Limits that are missing in the options are 1,024, as in fairseq.
+    A limit that is missing in `options` is set to 1,024, fairseq's default.
     """
     names = ("max_source_positions", "max_target_positions")
     limits = [int(getattr(options, name, None) or 1024) for name in names]
@@ -107,7 +109,7 @@ def _write_limits(config: Path, options: argparse.Namespace) -> None:
 
 
 def _options(state: State, data: TrainingData) -> argparse.Namespace:
-    """Return the flat namespace of model and task options that the converter reads."""
+    """Return model and task options for the converter. Raise DataError for unsupported features."""
     model: dict[str, Any] = state["cfg"]["model"]
     task: dict[str, Any] = state["cfg"].get("task") or {}
     unsupported = [words for option, words in UNSUPPORTED.items() if model.get(option)]

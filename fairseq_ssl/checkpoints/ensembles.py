@@ -55,14 +55,14 @@ def require_checkpoints(paths: Sequence[str | Path]) -> None:
 def load_models(
     paths: Sequence[str | Path], task_config: Any = None, **options: Any
 ) -> tuple[list[Any], Any, Any]:
-    """Return the models, the training configuration of the last model, and the task.
+    """Load models from checkpoints. Return them, the last checkpoint's config and the task.
 
     Call `fairseq_ssl.register` first.
 
     Args:
         paths: checkpoints, one for each model.
         task_config: configuration of the task (default: from the first checkpoint).
-        options: task options that override the stored options, such as the folder `data`.
+        options: values that override stored options, such as `data`, the data folder.
     """
     from fairseq import checkpoint_utils, tasks
 
@@ -94,7 +94,7 @@ def load_models(
 
 
 def _check_architectures(paths: Sequence[str | Path]) -> None:
-    """Raise DataError for an architecture that is not registered. fairseq's error is unclear."""
+    """Raise DataError if a checkpoint's architecture is not registered with fairseq."""
     from fairseq.models import ARCH_MODEL_REGISTRY
 
     from fairseq_ssl.checkpoints.files import architecture, read_checkpoint

@@ -24,7 +24,7 @@ from fairseq_ssl.io.outputs import atomic_path
 from fairseq_ssl.io.text_files import decode_file_name, require_file
 
 State = dict[str, Any]
-"""A checkpoint in fairseq's format: a dictionary with `model`, `cfg`, `extra_state` and more."""
+"""A checkpoint in fairseq format: a dictionary with keys such as `model`, `cfg` and `args`."""
 
 PARTS: dict[str, tuple[type, ...]] = {
     "args": (Namespace, dict),
@@ -47,9 +47,9 @@ MAX_DEPTH = 50
 
 
 def rejection_reason(path: str | Path, error: Exception) -> DataError:
-    """Return an error for an exception that torch raised while unpickling `path`.
+    """Convert an exception from unpickling `path` with torch to an error of this package.
 
-    It is an UnsafeCheckpointError if the pickle imports a forbidden name, and a DataError if not.
+    Return an UnsafeCheckpointError if the pickle imports a forbidden name, otherwise a DataError.
     """
     name = re.search(r"GLOBAL (\S+)", str(error))
     if name is None:
@@ -65,9 +65,9 @@ def rejection_reason(path: str | Path, error: Exception) -> DataError:
 
 
 def read_checkpoint(path: str | Path) -> State:
-    """Read a checkpoint on the CPU. Tensors are memory-mapped if possible.
+    """Read a checkpoint into CPU memory. Tensors are memory-mapped if possible.
 
-    Options are checked, and options that name files are dropped; see `checkpoints.stored_options`.
+    Options are checked, and options that name files are dropped. See `checkpoints.stored_options`.
     """
     require_file(path, "a checkpoint of fairseq-train, such as checkpoint_best.pt")
     state = load_checkpoint(path, path, mmap=can_map(path))
@@ -77,24 +77,26 @@ def read_checkpoint(path: str | Path) -> State:
 
 
 def can_map(path: str | Path) -> bool:
-    """Return True if torch can memory-map a file: a zip archive whose name torch can decode."""
+    """Return True if torch can memory-map a file: a zip archive whose path torch can decode."""
     return zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
 
 
 def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
-    """Unpickle tensors and plain values with `torch.load`, and check the checkpoint's options.
+    """Load a checkpoint of tensors and plain values, and check its parts, tensors and options.
 
     Args:
         source: path or open file.
         path: name of the file in error messages.
-        options: further arguments of `torch.load`.
+        options: keyword arguments of `torch.load`, except `map_location` and `weights_only`.
     """
     options["map_location"] = "cpu"
     try:
         with plain_globals():
             state = torch.load(source, weights_only=True, **options)
     except (OSError, RuntimeError) as error:
-        raise DataError(f"{path} cannot be read as a checkpoint: {first_line(error)}") from None
+        raise DataError(
+            f"{path} cannot be read as a checkpoint: {first_line(error)}. Copy the file again."
+        ) from None
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None
     if not isinstance(state, dict):
@@ -103,7 +105,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
         _check_parts(state)
         _check_tensors(state)
     except _FormatError as error:
-        raise DataError(f"{path} is not a fairseq checkpoint: {error}") from None
+        raise DataError(f"{path} is not a checkpoint of fairseq-train: {error}.") from None
     check_options(state, path)
     return state
 
@@ -139,9 +141,9 @@ def _check_kind(value: Any, name: str, kinds: tuple[type, ...]) -> None:
 
 
 def _check_tensors(state: State) -> None:
-    """Check that all tensors are dense, have a supported dtype and fit into their storage.
+    """Raise _FormatError unless all tensors are dense, have a supported dtype and fit into storage.
 
-    Identical views (tied weights) may share storage.
+    The total size of different views must not exceed their storage. Tied weights count once.
     """
     free: dict[int, int] = {}
     views = set()
@@ -160,9 +162,9 @@ def _check_tensors(state: State) -> None:
 
 
 def _named_tensors(state: State) -> Iterator[tuple[str, Tensor]]:
-    """Yield the name and the value of each tensor in a checkpoint.
+    """Yield each tensor in a checkpoint, with its key in the innermost dictionary as its name.
 
-    A tensor in a list has the name of the list.
+    Raise _FormatError if dictionaries or lists are nested more deeply than `MAX_DEPTH`.
     """
     left: list[tuple[str, Any, int]] = [("", state, 0)]
     seen = set()
@@ -182,7 +184,7 @@ def _named_tensors(state: State) -> Iterator[tuple[str, Tensor]]:
 
 
 def check_finite(weights: Mapping[str, Tensor], path: str | Path) -> None:
-    """Raise DataError if a weight of the checkpoint `path` is NaN or infinite."""
+    """Raise DataError if a weight of the checkpoint `path` contains NaN or infinite values."""
     for name, weight in weights.items():
         if not weight.is_floating_point() or name.endswith("._float_tensor"):
             continue  # fairseq 0.12.2 stores _float_tensor, which has no value
@@ -202,13 +204,13 @@ def write_checkpoint(state: State, path: str | Path) -> None:
 
 
 def save_checkpoint(state: State, path: Path) -> None:
-    """Write a checkpoint with Python's `open`, whose errors are clearer than those of torch."""
+    """Write a checkpoint to a file object, since torch's errors for a path are unclear."""
     with path.open("wb") as file:
         torch.save(state, file)
 
 
 def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the weights whose names start with `prefix`, without the prefix."""
+    """Return the weights whose names start with `prefix`. The prefix is removed from the names."""
     return {
         name.removeprefix(prefix): weight
         for name, weight in state["model"].items()
@@ -217,7 +219,7 @@ def weights_below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def weight_difference(weights: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> str | None:
-    """Describe the first difference in the names or shapes of two state dicts, or return None."""
+    """Describe the first difference in names or shapes of two state dicts. Return None if equal."""
     if missing := weights.keys() ^ others.keys():
         return f"only one of them has the weight {min(missing)!r}"
     for name, weight in weights.items():
@@ -228,7 +230,7 @@ def weight_difference(weights: Mapping[str, Tensor], others: Mapping[str, Tensor
 
 
 def model_options(state: State) -> dict[str, Any]:
-    """Return the model options of a checkpoint, from `args` or `cfg`."""
+    """Return the model options in `args` or `cfg`. Raise DataError if a checkpoint has neither."""
     options = state.get("args") or (state.get("cfg") or {}).get("model")
     if options is None:
         raise DataError(
@@ -239,10 +241,10 @@ def model_options(state: State) -> dict[str, Any]:
 
 
 def group_options(state: State, group: str) -> dict[str, Any]:
-    """Return a group of options, such as ``criterion``, from `cfg` or `args`.
+    """Return a group of options, such as ``criterion``, from `cfg`, or all options in `args`.
 
-    `_name` is the registered name, such as ``cross_entropy``. If the checkpoint lacks the group,
-    the result contains only `_name`, which is None.
+    `_name` is the registered name, such as ``cross_entropy``. If the checkpoint contains neither
+    the group nor `args`, the result contains only `_name`, which is None.
     """
     options = (state.get("cfg") or {}).get(group) or state.get("args") or {}
     named = dict(options) if isinstance(options, dict) else dict(vars(options))
@@ -280,12 +282,12 @@ class TrainingData:
 
     @property
     def dictionaries(self) -> tuple[Path, Path]:
-        """Dictionary files of the source and the target language."""
+        """Paths of the source and the target dictionary."""
         return self.folder / f"dict.{self.source}.txt", self.folder / f"dict.{self.target}.txt"
 
 
 def require_folder(folder: str | Path | None) -> Path:
-    """Return `folder`. Raise UsageError for None: the folder stored in a checkpoint is not used."""
+    """Return the data folder. Raise UsageError if it is None, since stored folders are not used."""
     if folder is None:
         raise UsageError(
             "Set `data_dir` to the folder of the model's dictionaries. The folder stored in a "
@@ -300,7 +302,7 @@ def training_data(
     source: str | None = None,
     target: str | None = None,
 ) -> TrainingData:
-    """Return the languages and the data folder of a checkpoint.
+    """Return a checkpoint's languages and data folder. Raise DataError if a dictionary is missing.
 
     Args:
         state: the checkpoint.

@@ -36,7 +36,7 @@ from fairseq_ssl.io.text_files import read_lines
 
 LABELS, TOKENIZER, ENCODER = "output_vocabulary/labels.txt", "tokenizer.json", "encoder"
 MAX_LENGTH = 80
-"""Maximum number of subwords per sentence in training, if config.json contains no `max_length`."""
+"""Maximum number of subwords per sentence, if config.json contains no `max_length`."""
 MIN_LENGTH = 8
 FULL_TABLE = 5001
 """Number of labels in the published models, excluding padding."""
@@ -193,7 +193,7 @@ def read_labels(path: Path) -> LabelTable:
     where = folder / LABELS
     if not where.is_file():
         raise DataError(
-            f"{where} does not exist. Expected the labels of {file}, which are part of GECToR's "
+            f"{where} does not exist. Expected the labels of {file}. Copy them from GECToR's "
             "repository."
         )
     *names, padding = [*read_lines(where), ""][:-1] or [""]
@@ -271,7 +271,7 @@ class _Files:
         return min(length, positions)
 
     def search(self, labels: int) -> CorrectionSearch:
-        """Return the published thresholds of a model with `labels` labels, or zeros."""
+        """Return a model's published thresholds, or zeros. `labels` is its number of labels."""
         kind = str(self.config.get("model_type"))
         names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
         is_base = tuple(self.config.get(name) for name in names) == SIZES["base"]
@@ -318,7 +318,7 @@ class _Files:
 
 
 def _th_file(path: Path) -> Path | None:
-    """Return the `.th` file of a model, or None for a folder of the package `gector`."""
+    """Return a model's `.th` file, or None for a `gector` folder. Raise DataError for neither."""
     if not is_gector(path):
         raise DataError(
             f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
@@ -332,7 +332,7 @@ def _th_file(path: Path) -> Path | None:
 
 
 def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
-    """Return the label names in the order of their ids, without padding."""
+    """Return label names by id, without padding. Raise DataError if ids are not consecutive."""
     labels = settings.get("label2id")
     if isinstance(labels, dict) and all(isinstance(row, int) for row in labels.values()):
         names = sorted(labels.keys() - {"<PAD>"}, key=labels.__getitem__)
@@ -345,7 +345,7 @@ def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
 
 
 def _public_name(settings: Mapping[str, Any]) -> str | None:
-    """Return the name of a model's encoder, or None if it is not one of `ENCODERS`."""
+    """Return the name of a model's encoder, or None if it is not one of the public `ENCODERS`."""
     owner, _, name = str(settings.get("model_id")).rpartition("/")
     return name if name in ENCODERS and owner in ORGANIZATIONS else None
 
@@ -367,7 +367,7 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
 
 
 def _read_state(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Read the weights, and return them with their names in `GectorModel.state`."""
+    """Read weights with the names in `GectorModel.state`, except those that match `UNUSED`."""
     state: dict[str, Any] = {}
     for path in files:
         if path.suffix == ".safetensors":
@@ -395,7 +395,7 @@ def _rename(name: str) -> str:
 
 
 def _word_embeddings(state: Mapping[str, Tensor]) -> str:
-    """Return the word embedding weight's name. Raise DataError if it is missing or not a matrix."""
+    """Return the name of the word embeddings. Raise DataError unless they are a matrix."""
     name = next((name for name, weight in state.items() if "word_embedding" in name), None)
     if name is None or state[name].dim() != 2:
         raise DataError(

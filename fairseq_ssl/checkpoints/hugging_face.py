@@ -10,7 +10,7 @@ from fairseq_ssl.errors import DataError, UnsafeCheckpointError
 from fairseq_ssl.io.text_files import read_json
 
 ADAPTER = "adapter_config.json"
-"""File of an adapter. It names a base model, which transformers would load from elsewhere."""
+"""Settings file of an adapter. It names a base model, which transformers would also load."""
 CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
 """Settings that name Python code in the folder or in a repository."""
 ELSEWHERE = (
@@ -30,7 +30,7 @@ def check_model_folder(folder: Path) -> None:
     """Check that loading a folder with transformers runs no code and reads no files outside it.
 
     Raises:
-        UnsafeCheckpointError: if a setting names code or other files.
+        UnsafeCheckpointError: if a setting names code or other files, or the model is an adapter.
         DataError: if a JSON file is damaged.
     """
     if (folder / ADAPTER).exists():
@@ -47,7 +47,7 @@ def check_model_folder(folder: Path) -> None:
 
 
 def check_settings(settings: Any, where: str) -> None:
-    """Raise UnsafeCheckpointError for settings that name code or files outside the folder.
+    """Raise UnsafeCheckpointError if a setting would run code or load other files or packages.
 
     Args:
         settings: settings of a model or a tokenizer, which can be nested.
@@ -86,7 +86,7 @@ def _check_index(path: Path) -> None:
 
 
 def _are_names(names: Any) -> bool:
-    """Return True for a list of file names without folders."""
+    """Return True if `names` is a list of file names without folders."""
     return isinstance(names, list) and all(
         isinstance(name, str) and Path(name).name == name and name not in (".", "..")
         for name in names

@@ -18,11 +18,11 @@ class FormatError(Exception):
 
 
 def check_replaceable(output: Path, required: str, kind: str) -> None:
-    """Raise UsageError if an output folder is a link, or exists and is not an exported model.
+    """Raise UsageError if an output folder is a link, or exists and lacks the file `required`.
 
     Args:
         output: the folder.
-        required: name of a file that every folder of this kind contains.
+        required: name of a file that every model folder of this kind contains.
         kind: noun phrase for the error message, such as "a CTranslate2 model".
     """
     if output.is_symlink():
@@ -41,7 +41,7 @@ def write_checksums(folder: Path) -> None:
 
 
 def check_checksums(folder: Path) -> None:
-    """Raise FormatError if a file does not match checksums.json. Do nothing if that is missing."""
+    """Raise FormatError if a file does not match checksums.json. Do nothing without this file."""
     if not (folder / CHECKSUMS).exists():
         return
     for name, expected in read_json(folder / CHECKSUMS, dict).items():

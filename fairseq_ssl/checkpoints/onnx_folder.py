@@ -39,7 +39,7 @@ class OnnxConfig:
     edit_unit: str
     """Unit of the edit labels: word, subword or character."""
     max_source_positions: int
-    """Maximum sentence length, including start and end symbols."""
+    """Maximum sentence length in tokens or subwords, including start and end symbols."""
     vocabulary: int
     """Vocabulary size of the encoder."""
     padding: int
@@ -79,7 +79,7 @@ class OnnxConfig:
 
 
 def is_onnx_folder(path: Path) -> bool:
-    """Return True if a folder contains a model in ONNX format."""
+    """Return True if a folder contains model.onnx."""
     return (path / MODEL).is_file()
 
 
@@ -128,13 +128,14 @@ NODE, INITIALIZER, SPARSE_INITIALIZER = 1, 5, 15
 OP_TYPE, ATTRIBUTE, DOMAIN = 4, 5, 7
 TENSOR, TENSORS, GRAPHS_OR_SPARSE = 5, 10, (6, 11, 22, 23)
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
-"""Field numbers of ONNX protobuf messages, one message per line."""
+"""Field numbers in ONNX protobuf messages. Each line contains those of one message type."""
 
 
 def _check_model(path: Path) -> None:
-    """Raise an error if a model contains functions, subgraphs, custom operators or external data.
+    """Raise UnsafeCheckpointError if a model contains custom operators or external data.
 
-    Sparse weights and training information are also rejected. onnxruntime checks everything else.
+    Raise FormatError for functions, subgraphs, sparse weights, training information and damaged
+    files. onnxruntime checks everything else.
     """
     try:
         for number, part in _fields(memoryview(path.read_bytes())):

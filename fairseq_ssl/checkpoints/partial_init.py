@@ -40,8 +40,8 @@ def symbol_rows(
     symbols = [*RESERVED, *(word for word, _ in read_entries(path))]
     if len(symbols) < len(embeddings):
         raise DataError(
-            f"The dictionary of {checkpoint} has {len(symbols)} symbols but its embeddings have "
-            f"{len(embeddings)} rows. Expected the dictionary with which it was trained."
+            f"The dictionary {path} has {len(symbols)} symbols but {checkpoint} has "
+            f"{len(embeddings)} embeddings. Set {flag} to the dictionary of its training run."
         )
     return {symbol: row for row, symbol in enumerate(symbols[: len(embeddings)])}
 
@@ -157,7 +157,8 @@ def recurrent_encoder_weights(
 def load_side(model: Any, side: str, weights: dict[str, Tensor], path: Path) -> int:
     """Load the encoder or the decoder from a checkpoint. Return the number of tensors loaded.
 
-    Weights that both sides share, such as tied embeddings, then change on both sides.
+    Shared weights, such as tied embeddings, change on both sides. Raise DataError if names or
+    shapes differ.
 
     Args:
         model: the model to initialize.

@@ -72,7 +72,7 @@ def _tokenizer_json(folder: Path) -> str:
 
 
 def load_model(folder: Path, has_head: bool = False) -> Any:
-    """Load the model in a folder, in evaluation mode.
+    """Load the model in a folder, in evaluation mode. Raise DataError if a weight is missing.
 
     Args:
         folder: folder written by `save_pretrained`.
@@ -90,7 +90,7 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
 
 
 def load_with_info(folder: Path, loader: str) -> tuple[Any, dict[str, Any]]:
-    """Load the model in a folder. Return it with a report of missing and unexpected weights.
+    """Load the model in a folder. Return it with transformers' report of missing weights.
 
     Args:
         folder: folder written by `save_pretrained`.
@@ -130,7 +130,7 @@ def encoder_config(folder: Path) -> dict[str, Any]:
 
 
 def load_config(folder: Path) -> dict[str, Any]:
-    """Return the settings of the model in a folder, without common settings that are defaults."""
+    """Return a model folder's settings, except for common settings with their default values."""
     settings: dict[str, Any] = _load(_transformers(folder).AutoConfig, folder).to_diff_dict()
     return settings
 
@@ -166,7 +166,7 @@ def load_tokenizer(folder: Path) -> Any:
 
 
 def subword_segmenter(folder: Path) -> SubwordSegmenter:
-    """Return a function that splits text into the model's tokens, without start and end tokens."""
+    """Return a function that splits text into subwords, without start and end tokens."""
     tokenizer = load_tokenizer(folder)
 
     def segment(text: str) -> list[str]:
@@ -178,7 +178,7 @@ def subword_segmenter(folder: Path) -> SubwordSegmenter:
 
 
 def ends(tokenizer: Any) -> tuple[int, int]:
-    """Return the ids of the start token and the end token of a tokenizer."""
+    """Return the ids of a tokenizer's start and end tokens. Raise DataError if one is missing."""
     first, last = tokenizer.cls_token_id, tokenizer.sep_token_id
     first = tokenizer.bos_token_id if first is None else first
     last = tokenizer.eos_token_id if last is None else last
@@ -191,7 +191,7 @@ def ends(tokenizer: Any) -> tuple[int, int]:
 
 
 def longest(model: Any) -> int:
-    """Return the maximum number of tokens that a model reads, including start and end tokens."""
+    """Return a model's maximum number of tokens, with start and end tokens (10**9 if unlimited)."""
     max_positions = int(getattr(model.config, "max_position_embeddings", 10**9))
     embeddings = getattr(model.base_model, "embeddings", None)
     positions = getattr(embeddings, "position_embeddings", None)

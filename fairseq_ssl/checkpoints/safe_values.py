@@ -1,4 +1,4 @@
-"""Replacements that cannot run code, for `eval` and for types in pickles."""
+"""Safe replacements for `eval` and for types in pickles. They cannot run code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_LENGTH = 10_000
 MAX_DEPTH = 50
 """Maximum nesting depth of brackets and operators."""
 MAX_SIZE = 10_000
-"""Maximum number of items in a result, including nested items."""
+"""Maximum number of items in a value, including nested items."""
 MAX_INTEGER = 10**30
 
 EXPECTED = (
@@ -65,15 +65,15 @@ def evaluate(source: str, *_namespaces: Any) -> Any:
 
 
 def shortened(value: Any) -> str:
-    """Return the `repr` of a value, truncated to 80 characters and ``...`` if it is longer."""
+    """Return the `repr` of a value, or its first 80 characters and ``...`` if it is longer."""
     text = repr(value[:100] if isinstance(value, str) else value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _value(node: ast.expr | None, depth: int) -> Sized:
-    """Return the value of a node and its size. Raise ValueError or TypeError to reject it.
+    """Return the value and the size of a node. Raise ValueError or TypeError if it is not allowed.
 
-    The node is None for the missing key of `{**other}`.
+    A node of None, which ast uses for the missing key in `{**other}`, is not allowed.
     """
     if depth > MAX_DEPTH:
         raise ValueError
@@ -196,11 +196,11 @@ class PlainArray(np.ndarray[Any, Any]):
     """
 
     def __new__(cls, *_: Any, **__: Any) -> PlainArray:
-        """Raise UnpicklingError. A pickle could allocate an array of any size without values."""
+        """Raise UnpicklingError. A pickle could allocate an array of any size without data."""
         raise pickle.UnpicklingError("The checkpoint creates a numpy array without data.")
 
     def __setstate__(self, state: Any) -> None:
-        """Restore the array. Raise UnpicklingError unless the state is that of a valid vector."""
+        """Restore the array. Raise UnpicklingError unless the state describes a valid vector."""
         kinds = (int, tuple, PlainDtype, bool, bytes)
         if type(state) is not tuple or tuple(map(type, state)) != kinds:
             raise pickle.UnpicklingError("A numpy array in the checkpoint has an invalid state.")
@@ -224,7 +224,7 @@ def plain_array(kind: Any, shape: Any = None, code: Any = None) -> PlainArray:
     Raise UnpicklingError for arguments that numpy does not write.
     """
     if kind is not PlainArray or shape != (0,) or code != b"b":
-        raise pickle.UnpicklingError("A numpy array in the checkpoint is not empty at first.")
+        raise pickle.UnpicklingError("The checkpoint creates a numpy array with invalid arguments.")
     return np.ndarray.__new__(PlainArray, (0,), np.int8)
 
 

@@ -43,7 +43,7 @@ class CheckpointSelection:
             raise UsageError("`by` needs `last`, the number of checkpoints. Set both.")
 
     def paths(self, inputs: Sequence[str | Path]) -> list[Path]:
-        """Return the selected checkpoints in a folder, or `inputs` without `last` and `best`.
+        """Return the selected checkpoints, or `inputs` if neither `last` nor `best` is set.
 
         The last checkpoints are sorted by number. The best checkpoints are sorted by their stored
         validation score, from worst to best. Each checkpoint also stores whether a higher score is
@@ -71,7 +71,8 @@ class CheckpointSelection:
             number = len(_numbered_checkpoints(folder, other))
             hint = f" To use those saved by {other} ({number}), set `by`." if number else ""
             raise DataError(
-                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected {count}.{hint}"
+                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected {count}. "
+                f"Average fewer.{hint}"
             )
         return paths[-count:]
 

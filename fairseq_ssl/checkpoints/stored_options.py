@@ -47,7 +47,7 @@ REQUIRED_PATHS = _names("""
     bpe_codes bpe_merges bpe_vocab data gpt2_encoder_json gpt2_vocab_bpe
     sentencepiece_model sentencepiece_model_path w2v_path
 """)
-"""Path options that are mandatory in fairseq's dataclasses."""
+"""Path options that are mandatory in fairseq. Their value is `MISSING` if they are not set."""
 
 TEXT_PATHS = _names("""
     baseline_model input lang_to_offline_shard_ratio plasma_path restore_file save_dir seq2seq_path
@@ -118,9 +118,9 @@ def _is_dropped(name: str, value: Any) -> bool:
 
 
 def check_options(state: dict[str, Any], path: str | Path) -> None:
-    """Check the options of the checkpoint read from `path`, and drop options with paths.
+    """Check the options in `state`, and drop options with paths in place. Errors contain `path`.
 
-    Noise names from version 0.2 are replaced with their new names.
+    Options that exist only in version 0.2 are also dropped, and noise names from it are updated.
 
     Raise UnsafeCheckpointError if an option is not a plain value.
     Raise DataError if an option of version 0.2 has a value that is no longer supported.
@@ -131,10 +131,9 @@ def check_options(state: dict[str, Any], path: str | Path) -> None:
 
 
 def check_evaluated(options: dict[str, Any]) -> None:
-    """Check the options that fairseq evaluates, from a checkpoint or a command line.
+    """Raise ConfigurationError if `evaluate` rejects a string that fairseq would evaluate.
 
-    Raises:
-        ConfigurationError: if an option is not a plain value.
+    The options are from a checkpoint or a command line.
     """
     for name, value in options.items():
         if name in EVALUATED and isinstance(value, str) and value:
@@ -152,7 +151,7 @@ class _Options:
         self.values = 0
 
     def check(self, value: Any, name: str, depth: int) -> None:
-        """Check a value and all nested values. Remove the values of options with paths."""
+        """Check a value and all nested values. Reset nested options that contain paths."""
         self.values += 1
         if depth > MAX_DEPTH or self.values > MAX_VALUES:
             raise self.error(f"{name} is nested too deeply or has too many values")

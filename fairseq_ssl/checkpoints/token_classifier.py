@@ -128,7 +128,7 @@ def _renamed(name: str, module: Any) -> Iterator[tuple[str, Tensor]]:
 
 
 def _load(built: Any, state: Mapping[str, Tensor]) -> None:
-    """Load weights into a token classifier. Raise DataError unless head and weights match."""
+    """Load weights into a token classifier. Raise DataError if its head or weights do not match."""
     base = f"{built.base_model_prefix}."
     head = {name for name, _ in built.named_parameters() if not name.startswith(base)}
     if head != {f"{HEAD}.weight", f"{HEAD}.bias"}:

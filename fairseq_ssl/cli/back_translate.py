@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _engine(word: str) -> str:
     if "ray" in word.split(","):
-        raise argparse.ArgumentTypeError("Pass --executor ray to use a Ray cluster.")
+        raise argparse.ArgumentTypeError("ray is not an engine. Pass --executor ray instead.")
     return word
 
 

@@ -25,7 +25,7 @@ class StandardOutput(io.FileIO):
     failure: OSError | None = None
 
     def write(self, data: Any) -> int:
-        """Write bytes and return the number of bytes written. Store and raise an error."""
+        """Write bytes and return their number. Store an OSError before raising it again."""
         try:
             return super().write(data)
         except OSError as error:
@@ -35,7 +35,7 @@ class StandardOutput(io.FileIO):
 
 
 def open_stdout() -> None:
-    """Make sys.stdout write UTF-8 in all locales. Write undecodable file name bytes unchanged.
+    """Make sys.stdout write UTF-8 in all locales. File names that are not UTF-8 are not changed.
 
     A stream that is not a TextIOWrapper, as in a notebook, is not changed. If the caller has closed
     stdout, writing to it fails. If the caller has closed stderr, messages are dropped.

@@ -88,7 +88,7 @@ MOVED = {
     "token-wins": "analyze token-wins",
     "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
 }
-"""Replacements for removed commands and options. Options without a command are for all commands."""
+"""Replacements for removed commands and options. An option without a command applies to all."""
 
 OUTPUT_OPTIONS = (
     *("output", "source_output", "label_dict", "report", "figure", "scores", "train_truecase"),
@@ -223,7 +223,7 @@ class _Interrupt:
 
 
 def _failed(error: OSError | MemoryError, called: str) -> int:
-    """Print an operating system error and return 1. For a broken pipe, print nothing, return 0."""
+    """Print a system error and return 1. For a broken pipe, print nothing and return 0."""
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
     if error.filename == STDOUT_NAME:

@@ -42,7 +42,7 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
     def parse(word: str) -> int:
         value = parse_integer(word)
         if value is None or value < minimum or (maximum is not None and value > maximum):
-            raise argparse.ArgumentTypeError(f"{word} is out of range. Expected {expected}.")
+            raise argparse.ArgumentTypeError(f"{word!r}: expected an integer, {expected}.")
         return value
 
     return parse
@@ -51,7 +51,7 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
 def _shard(word: str) -> tuple[int, int]:
     index, total = (parse_integer(part) for part in word.partition("/")[::2])
     if index is None or total is None or not 1 <= index <= total:
-        raise argparse.ArgumentTypeError(f"{word!r} is not I/N with I from 1 to N, such as 3/8.")
+        raise argparse.ArgumentTypeError(f"{word!r} is invalid. Expected I/N, such as 3/8.")
     return index, total
 
 
@@ -127,7 +127,7 @@ def check_output(output: Path | None, *inputs: Path | None) -> None:
 
 
 def one_writer(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """Wrap `run` so that it raises an error while another process writes the same --output."""
+    """Wrap `run` so that it raises UsageError while another process writes the same --output."""
 
     @functools.wraps(run)
     def alone(args: argparse.Namespace) -> None:
@@ -332,7 +332,7 @@ def byte_size(word: str) -> int:
     """Parse a size such as 500M or 4G, as an argparse type. Return the number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a size, such as 500M or 4G.")
+        raise argparse.ArgumentTypeError(f"{word!r} is invalid. Expected a size such as 500M.")
     return int(match[1]) << UNITS[match[2]]
 
 
@@ -492,7 +492,7 @@ def add_one_device(parser: Options) -> None:
 
 
 def one_device(name: str | None) -> str:
-    """Return the device `name`. The default for None is cuda if it is available, else cpu.
+    """Return the device `name`. If it is None, return cuda if it is available, otherwise cpu.
 
     Raise UsageError if the device is not available. Disable log messages below the level WARNING.
     """

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Apply the selected steps to each line. Report how many <unk> --copy-unknown replaced."""
+    """Apply the selected steps to each line. Print the number of replaced <unk> tokens."""
     config = Postprocessing(**passed(args, Postprocessing))
     parameters = changed_options(config)
     if not parameters:

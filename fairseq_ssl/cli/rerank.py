@@ -110,7 +110,8 @@ def _merge(args: argparse.Namespace) -> None:
     for name in args.right_to_left:
         if name not in paths:
             raise UsageError(
-                f"--right-to-left {name} is not the name of a list.{nearest(name, paths)}"
+                f"--right-to-left is {name!r}, not the name of a list.{nearest(name, paths)} "
+                f"Expected one of {', '.join(paths)}."
             )
     texts = Detokenization(**passed(args, Detokenization))
     rewrite = moses_detokenizer(texts.subwords, texts.moses)
@@ -133,13 +134,13 @@ def _merge(args: argparse.Namespace) -> None:
 
 
 def _named_lists(words: Sequence[str]) -> dict[str, Path]:
-    """Return the paths of n-best lists by name. The default name is the file name up to a dot."""
+    """Return n-best list paths by name. The default is the file name up to its first dot."""
     lists: dict[str, Path] = {}
     for word in words:
         given, path = options.split_name(word)
         name = path.name.partition(".")[0] if given is None else given
         if not name or name != "".join(name.split()) or "=" in name:
-            raise UsageError(f"{word!r} is not NAME=LIST. A name cannot contain spaces and =.")
+            raise UsageError(f"{word!r} is not NAME=LIST. A name cannot contain spaces or =.")
         if name in lists:
             raise UsageError(f"Two lists have the name {name!r}. Name them NAME=LIST.")
         lists[name] = path

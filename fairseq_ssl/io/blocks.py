@@ -208,7 +208,7 @@ def fraction_read(file: Any, begun: float = 0.0) -> float:
 
     Args:
         file: binary file
-        begun: fraction of the file before the first block, which is not counted
+        begun: fraction of the file before the first block; the result refers to the rest
     """
     raw = file_on_disk(file)
     try:
@@ -224,8 +224,8 @@ def fraction_read(file: Any, begun: float = 0.0) -> float:
 def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     """Split the files of a span into spans of about `part` bytes of the first file.
 
-    A single file is not read, but the lines of parallel files are counted. Compressed files, and
-    files that `unix_text` converts, are not split.
+    A single file is not read, but the lines of parallel files are counted. Stdin, devices,
+    compressed files and files that `unix_text` converts are not split.
 
     Args:
         span: span of whole files

@@ -85,8 +85,8 @@ def imap_in_order(
     """Yield the results of asynchronous tasks in the order of the items.
 
     Args:
-        begin: starts the task for an item and returns its handle
-        end: waits for a task and returns its result
+        begin: function that starts the task for an item and returns its handle
+        end: function that waits for a task and returns its result
         items: arguments of `begin`, one for each task
         most: max number of concurrent tasks
     """
@@ -183,7 +183,7 @@ class LocalExecutor:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """Return the process context: fork, which is fast, or spawn if threads run or torch is loaded.
+    """Return the multiprocessing context: fork, or spawn if other threads run or torch is loaded.
 
     A forked process could wait forever for a lock that another thread held during the fork.
     """
@@ -242,7 +242,7 @@ class RayExecutor:
     """
 
     address: str | None = None
-    """Address of the cluster (default: RAY_ADDRESS, or a new cluster on this machine)."""
+    """Address of the cluster (default: $RAY_ADDRESS, or a new cluster on this machine)."""
     cpus: float = 1
     """Number of CPUs per item."""
     gpus: float = 0
@@ -295,7 +295,7 @@ class RayExecutor:
 
 
 def _check_port(address: str) -> None:
-    """Raise OSError if nothing answers at HOST:PORT. Ray itself would wait for minutes."""
+    """Raise OSError if HOST:PORT accepts no connection. Ray itself would wait for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=CONNECT).close()

@@ -51,7 +51,7 @@ def _digest_of(*files: tuple[Any, ...]) -> str:
 
 
 def checksum(*paths: Path, new: Callable[[], Any] = hashlib.sha256) -> str:
-    """Return a checksum, by default SHA-256, of the concatenated contents of files."""
+    """Return a hexadecimal checksum of the concatenated contents of files (default: SHA-256)."""
     digest = new()
     for path in paths:
         with path.open("rb") as file:

@@ -74,7 +74,7 @@ def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> No
 
 
 def check_new(path: Path, overwrite: bool) -> None:
-    """Raise UsageError if an output exists and `overwrite` is False."""
+    """Raise UsageError if an output exists, is not a device, and `overwrite` is False."""
     if path.exists() and not is_device(path) and not overwrite:
         raise UsageError(f"{path} exists. Set `overwrite` to replace it, or choose another output.")
 
@@ -88,7 +88,7 @@ def check_read_twice(path: str | Path) -> None:
 
 
 def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise UsageError if an output, or a file that the job writes next to it, is an input."""
+    """Raise UsageError if an output or a file next to it is an input, or one contains the other."""
     path = real_path(output)
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
@@ -101,7 +101,7 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
             )
         if source.parent == path.parent and source.name in names:
             raise UsageError(
-                f"{source.name} would be overwritten, since {output.name} needs a file of this "
+                f"{source.name} would be overwritten, since {output.name} needs a file with this "
                 "name next to it. Rename the file, or choose another output."
             )
 
@@ -116,5 +116,5 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:
-    """Return the sizes and modification times of files and folders. Paths can be None."""
+    """Return the sizes and modification times of files and folders. Paths of None are skipped."""
     return tuple(part for path in paths if path is not None for part in file_fingerprint(path))

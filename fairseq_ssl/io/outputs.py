@@ -55,7 +55,7 @@ def exclusive(output: Path, wait: bool = False) -> Iterator[None]:
 
     Args:
         output: file or folder, whose parent is created; devices and pipes are not locked
-        wait: wait for the other run instead of raising UsageError
+        wait: whether to wait for another run instead of raising UsageError
     """
     if isinstance(output, RemotePath):
         raise OutputError(f"{output} is a URL. Expected a local path for this output.")
@@ -180,7 +180,7 @@ def signature_path(output: Path) -> Path:
 
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
-    """Open and lock the lock file. Return its descriptor."""
+    """Lock a lock file and return its descriptor. If it is busy, wait or raise UsageError."""
     with write_errors(output):
         lock.parent.mkdir(parents=True, exist_ok=True)
         while True:
@@ -263,8 +263,8 @@ def build_once(
 
     Args:
         made: file or folder, which is locked
-        is_done: returns True if `made` is complete
-        make: builds `made`
+        is_done: function that returns True if `made` is complete
+        make: function that builds `made`
         hint: text appended to the error message if `made` cannot be written
     """
     if is_done():
@@ -319,7 +319,7 @@ class ResumableFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files. Before `finish`, save the state or, if it is empty, delete the files."""
+        """Close the files. Save the state of unfinished files, or delete them if it is empty."""
         failed = self.current
         with suppress(OSError), self._open:
             if not self._finished:
@@ -334,7 +334,7 @@ class ResumableFiles:
         self.current = failed
 
     def append(self, chunks: Sequence[bytes], state: Mapping[str, Any]) -> None:
-        """Append bytes to each file. `state`, JSON-serializable, is used to resume after them."""
+        """Append a chunk to each file. `state` is the JSON-serializable state after the chunks."""
         for path, file, chunk in zip(self.paths, self._files, chunks, strict=True):
             self.current = path
             file.write(chunk)
@@ -366,7 +366,7 @@ class ResumableFiles:
         return file
 
     def _resume(self, afresh: bool) -> None:
-        """Load the state and truncate the files to their saved sizes, or to 0."""
+        """Load the state and truncate the files to their saved sizes, or to 0 in a new run."""
         self._sizes = [0] * len(self.paths)
         if afresh and self.journal.exists():
             self._save()  # the older state does not fit the new bytes, if this run is killed
@@ -414,12 +414,12 @@ def temporary_path(path: Path) -> Path:
 
 
 def journal(path: Path) -> Path:
-    """Return the journal path of `ResumableFiles` with `path` as first file."""
+    """Return the journal path of a `ResumableFiles` object whose first file is `path`."""
     return path.with_name(f"{path.name}.progress")
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """Rename the remaining temporary files if the journal states that a run has finished them."""
+    """Rename remaining temporary files and delete the journal if it marks a run as finished."""
     try:
         note = parse_json(journal(paths[0]).read_text("utf-8"))
         same = note["task"]["files"] == json.loads(json_text([path.name for path in paths]))

@@ -38,7 +38,7 @@ PLAN = "job.json"
 EXAMPLES = 3
 """Max number of examples per kind in a tally."""
 Record = dict[str, Any]
-"""JSON-serializable files and counts of a finished stage item."""
+"""JSON-serializable description of a finished stage item: its files, counts and examples."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ class Tally:
     counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
     examples: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    """First JSON-serializable examples of each kind. ``line`` is the line number."""
+    """First `EXAMPLES` examples of each kind, JSON-serializable. ``line`` is the line number."""
 
     def add(
         self, counts: Mapping[str, int], examples: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> None:
-        """Add the counts and the examples of the next lines, which are numbered from 1."""
+        """Add the counts and examples of the next lines. Examples number these lines from 1."""
         before = self.counts["lines"]
         for name, found in examples.items():
             kept = self.examples.setdefault(name, [])
@@ -142,7 +142,7 @@ class PartFile:
 
 @contextmanager
 def new_file(folder: Path, name: str) -> Iterator[IO[bytes]]:
-    """Yield a new file. At the end, rename it to `name` in a folder, or upload it.
+    """Yield a new binary file. At the end, rename it to `name` in `folder`, or upload it there.
 
     Several workers can write the same file, because each has its own temporary file.
     """
@@ -198,7 +198,7 @@ In other stages, it takes the index and the value of a stage item.
 def map_blocks(
     function: BlockFunction, block_size: int | None, index: int, span: Span
 ) -> Iterator[BlockResult]:
-    """Yield the result of each block of a part."""
+    """Yield the result of `function` for each block of a part. `index` is not used."""
     return map(function, span_blocks(span, block_size))
 
 
@@ -331,7 +331,7 @@ class JobFolder:
         return is_complete
 
     def discard_plan(self) -> None:
-        """Delete the plan if no item is finished, so that the next run can use other settings."""
+        """Delete the plan if there are no shards or finished items, so that settings can change."""
         files = [*(self.first / JOB).glob("*.json"), *self.first.glob("*.json")]
         if self.shard == (1, 1) and all(path.name == PLAN for path in files):
             for folder in self.folders:
@@ -378,7 +378,7 @@ class JobFolder:
         return executor.imap(work, ((index, items[index]) for index in indices))
 
     def share(self, count: int) -> range:
-        """Return the indices of the items of this shard."""
+        """Return the indices of this shard's items in a stage with `count` items."""
         index, total = self.shard
         return range(count * (index - 1) // total, count * index // total)
 
@@ -411,7 +411,7 @@ class JobFolder:
         return wrong
 
     def replace_parts(self, again: Mapping[int, Record]) -> None:
-        """Update the manifests with the records of rewritten parts."""
+        """Update the manifests with the records of rewritten parts. Delete the `JOB` subfolders."""
         for number, folder in enumerate(self.folders):
             content = read_json(folder / MANIFEST)
             for index, record in again.items():
@@ -420,7 +420,7 @@ class JobFolder:
             delete_folder(folder / JOB)
 
     def finish(self, signature: Signature, records: Sequence[Record]) -> None:
-        """Write a manifest to each folder. The first folder's manifest is written last."""
+        """Write a manifest to each folder, the first folder last. Delete the `JOB` subfolders."""
         for number in reversed(range(len(self.folders))):
             parts = [record["files"][number] for record in records]
             content = {**self.params, **signature.content(), "parts": parts}

@@ -69,7 +69,7 @@ class RemotePath(PosixPath):
         return super().__str__().replace(":", "://", 1).replace(":///", "://", 1)
 
     def __fspath__(self) -> str:
-        """Raise DataError. Functions that need a local file call this."""
+        """Raise DataError. Functions that need a local path call this method."""
         raise DataError(
             f"{self} is a URL. Expected a local path. Only texts can be read from URLs."
         )
@@ -142,7 +142,7 @@ class RemotePath(PosixPath):
         return (self / name[start:] for name in found)
 
     def rmdir(self) -> None:
-        """Do nothing. A folder does not exist without files."""
+        """Do nothing. In a store, folders without files do not exist."""
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Delete the file."""
@@ -155,7 +155,7 @@ class RemotePath(PosixPath):
                 raise
 
     def write_bytes(self, data: Any) -> int:
-        """Write the file in a single operation."""
+        """Write the file in a single operation. Return the number of bytes."""
         store, key = self._store()
         with _store_errors(self):
             store.pipe_file(key, bytes(data))
@@ -203,7 +203,7 @@ def upload(local: Path, target: Path) -> None:
 
 
 def delete_folder(folder: Path) -> None:
-    """Delete a folder, if it exists."""
+    """Delete a folder if it exists. A folder in a store must not contain subfolders."""
     if not isinstance(folder, RemotePath):
         shutil.rmtree(folder, ignore_errors=True)
         return
@@ -234,7 +234,7 @@ class CheckedFile(io.RawIOBase):
 
     Args:
         fileobj: binary file to wrap
-        errors: returns a context manager that converts exceptions
+        errors: function that returns a context manager, which converts exceptions
     """
 
     def __init__(self, fileobj: Any, errors: Callable[[], AbstractContextManager[None]]) -> None:

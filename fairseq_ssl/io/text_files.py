@@ -69,7 +69,7 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
     numpy numbers become Python numbers, which fairseq's options require.
 
     Args:
-        config: dataclass
+        config: dataclass instance, which is modified in place
         paths: names of the fields that are paths
         lists: names of the fields that are lists of paths, which become tuples
     """
@@ -125,7 +125,7 @@ def join_lines(lines: Iterable[str], name: str) -> str:
     for number, line in enumerate(texts, 1):
         if "\n" in line:
             raise DataError(
-                f"Line {number} of {name} contains a line end. Expected one sentence per line."
+                f"Line {number} of {name} contains a line break. Expected one sentence per line."
             )
     return "".join(f"{line}\n" for line in texts)
 
@@ -152,8 +152,8 @@ def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
     for mark, encoding in OTHER_MARKS.items():
         if head.startswith(mark):
             raise DataError(
-                f"{name} begins with the byte-order mark of {encoding}. Expected UTF-8. Convert "
-                f"it: iconv -f {encoding} -t UTF-8 FILE > NEW"
+                f"{name} begins with a {encoding} byte-order mark. Expected UTF-8. Convert the "
+                f"file with: iconv -f {encoding} -t UTF-8 FILE > NEW"
             )
     has_mark, is_windows = head.startswith(codecs.BOM_UTF8), head.endswith(b"\r\n")
     removed = ["a UTF-8 byte-order mark"] * has_mark + ["Windows line endings (CRLF)"] * is_windows
@@ -195,7 +195,7 @@ def _buffered(file: io.RawIOBase) -> IO[bytes]:
 
 
 def is_converted(file: Any) -> bool:
-    """Return True if a text is converted, or consists of several files."""
+    """Return True if a text from `open_text` is converted or consists of several files."""
     return isinstance(getattr(file, "raw", None), _ChunkReader)
 
 
@@ -212,7 +212,7 @@ class _ChunkReader(io.RawIOBase):
     Args:
         chunks: generator of the bytes
         fileobj: file from which the generator reads
-        again: returns a new generator of the same bytes; without it, only forward seeks work
+        again: function that returns a new generator of the same bytes, for seeking backward
     """
 
     def __init__(
@@ -306,7 +306,7 @@ def decoded_lines(file: IO[bytes], name: str) -> Iterator[str]:
 def stdin_lines() -> Iterator[str]:
     """Return an iterator over the lines of stdin (UTF-8), without newlines.
 
-    The call itself reads the first line, for the byte-order mark.
+    The call itself reads the first line to detect a byte-order mark.
     """
     return decoded_lines(stdin_text(), "stdin")
 
@@ -372,7 +372,7 @@ def text_files(path: str | Path) -> list[Path]:
         found = root.glob("/".join(names[first:]))
         files = sorted(file for file in found if not file.name.startswith("."))
     if not files:
-        raise DataError(f"No file matches {path}.")
+        raise DataError(f"No file matches {path}. Check the path and the pattern.")
     return files
 
 
@@ -399,7 +399,7 @@ def _folder_files(folder: Path) -> list[Path]:
         sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
     except (KeyError, TypeError):
         raise DataError(
-            f"{folder / MANIFEST} contains no list of parts. Expected a folder of parts."
+            f"{folder / MANIFEST} contains no list of parts. Expected a manifest of this package."
         ) from None
     for name, size in sizes.items():
         if name not in files:
@@ -466,7 +466,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return parse_json(read_document(path))
     except ValueError as error:
-        raise DataError(f"{path} is not JSON: {error}. Write or copy it again.") from None
+        raise DataError(f"{path} is not valid JSON: {error}. Write or copy it again.") from None
 
 
 @contextmanager

@@ -346,7 +346,10 @@ class TextJob(ABC):
                 folder.discard_plan()
 
     def _make_parts(self, folder: JobFolder, size: int, wrong: list[int] | None) -> bool:
-        """Write the parts of this shard or, in a complete folder, rewrite the wrong parts."""
+        """Write this shard's parts, or only rewrite the wrong parts of a complete folder.
+
+        Return True if this shard completes the job. After rewriting parts, return False.
+        """
         spans = folder.plan(lambda: self.corpus.parts(size, self.executor))
         results = self.part_results(folder, spans)
         if results is None:
@@ -397,7 +400,7 @@ def rewrite_file(
     Args:
         source: text, or None for stdin
         output: a file, a folder of parts, or a binary stream
-        build: returns the function that rewrites lines and reads its files in each process
+        build: function that returns the picklable function that rewrites a line
         signature: parameters of the function, with digests of its files
         reads: files that the function reads, which the output must not replace
         executor: executor that processes the blocks or parts (default: this process)

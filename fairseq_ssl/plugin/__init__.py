@@ -1,4 +1,4 @@
-"""The fairseq plug-in: registers models, criterions, optimizers and tasks, and patches fairseq."""
+"""Registration of models, criterions, optimizers and tasks with fairseq, and fairseq patches."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _DeferredModule(ModuleType):
 
 @contextmanager
 def deferred_statistics() -> Iterator[None]:
-    """Within the block, replace the modules `STATISTICS` with placeholders."""
+    """Replace modules in `STATISTICS` that are not imported with placeholders within the block."""
     modules = {name: _DeferredModule(name) for name in STATISTICS if name not in sys.modules}
     if "sklearn" in modules:
         vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]

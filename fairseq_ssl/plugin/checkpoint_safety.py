@@ -64,7 +64,7 @@ def protect_fairseq() -> None:
 
 
 def _existing_folder(path: str) -> str:
-    """Return a model or data folder passed to `from_pretrained`. Raise DataError if it is missing.
+    """Return a path passed to `from_pretrained`. Raise DataError if it is not a folder.
 
     fairseq would download a URL, and unpack an archive to any path that its members name.
     """
@@ -90,7 +90,7 @@ class _RestrictedTorch(_TorchWrapper):
 
     @staticmethod
     def load(file: Any, *_: Any, **__: Any) -> dict[str, Any]:
-        """Load a checkpoint from an open file onto the CPU, and check its options.
+        """Load a checkpoint from an open file onto the CPU, and check its tensors and options.
 
         Other arguments of `torch.load` are ignored.
         """
@@ -179,7 +179,7 @@ def restore_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _restore_patience(state: dict[str, Any]) -> int:
-    """Restore the --patience counter. Return the number of validations without improvement."""
+    """Restore the --patience count of validations without improvement (default: 0). Return it."""
     progress, counter = state.get(PROGRESS, {}), _patience_counter()
     runs = int(progress.get("num_runs") or 0)
     if counter is not None:
@@ -195,7 +195,7 @@ def _patience_counter() -> Any:
 
 
 def _restore_plateau(trainer: Any, state: dict[str, Any]) -> None:
-    """Restore the state of the reduce_lr_on_plateau scheduler.
+    """Restore the state of a reduce_lr_on_plateau scheduler. Do nothing for other schedulers.
 
     If the last epoch is complete, its scheduler step is repeated, because fairseq saves the
     checkpoint before this step.
@@ -221,8 +221,8 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `load_checkpoint_to_cpu` to report damaged files and add missing averaged weights.
 
     With --store-ema, fairseq fails for a checkpoint without averaged weights, because it reads the
-    weights after deleting them. The wrapper adds a checkpoint's weights as averaged weights if they
-    are missing. It also copies the task state into `extra_state` for `check_loaded_state`.
+    weights after deleting them. For such a checkpoint, the wrapper stores the weights as averaged
+    weights. It also copies the task state into `extra_state` for `check_loaded_state`.
     """
 
     def load_checkpoint_to_cpu(path: str, *args: Any, **kwargs: Any) -> Any:
@@ -233,7 +233,8 @@ def report_damage(stock: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:  # malformed options or optimizer history
             kind, reason = type(error).__name__, first_line(error)
             raise DataError(
-                f"{path} cannot be read as a fairseq checkpoint: {kind}: {reason}"
+                f"{path} cannot be read as a fairseq checkpoint: {kind}: {reason}. Use another "
+                "checkpoint of the run."
             ) from error
         if isinstance(state.get("extra_state"), dict) and "model" in state:
             state["extra_state"].setdefault("ema", state["model"])
@@ -271,7 +272,7 @@ def check_loaded_state(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `load_model_ensemble_and_task` to report infinite weights and a missing data folder.
+    """Wrap `load_model_ensemble_and_task` to report non-finite weights and missing data folders.
 
     The data folder stored in a checkpoint is not used. If the caller passes no folder, fairseq
     fails with an unclear error, which the wrapper replaces. Resuming does not call this function.

@@ -251,7 +251,7 @@ def test_other_encodings_are_rejected(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "f"
     for text in ("\ufeffa line\n", "\ufeff\n"):
         path.write_bytes(text.encode(encoding))
-        with pytest.raises(DataError, match=rf"f begins .* {encoding[:6].upper()}\."):
+        with pytest.raises(DataError, match=rf"f begins with a {encoding[:6].upper()} byte"):
             next(read_lines(path))
 
 
