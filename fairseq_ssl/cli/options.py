@@ -84,7 +84,7 @@ def add_output_or_stdout(parser: Options, what: str = f"output {FORMATS}") -> No
 
 
 def add_job_output(parser: Options, what: str, name: str = "--output", **more: Any) -> None:
-    """Add an output option for a resumable job. Its value is a path, or a list with `nargs`.
+    """Add an output option for a resumable job. Its value is a string, or a list with `nargs`.
 
     Args:
         parser: parser or argument group
@@ -199,7 +199,7 @@ def split_name(word: str) -> tuple[str | None, Path]:
 
 
 def named_files(words: Iterable[str]) -> dict[str, list[Path]]:
-    """Parse words such as NAME=FILE. Return the files by name, which is the path by default."""
+    """Parse words such as NAME=FILE. Return lists of files by name. The default name is FILE."""
     files: dict[str, list[Path]] = {}
     for word in words:
         name, path = split_name(word)

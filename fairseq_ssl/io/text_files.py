@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 def optional_path(path: str | Path | None) -> Path | None:
-    """Return a path as a `Path` object, or None."""
+    """Convert a path to a `Path` object. Return None for None."""
     return None if path is None else as_path(path)
 
 

@@ -67,7 +67,7 @@ class Outputs:
     paths: tuple[Path, ...] = ()
     stream: IO[bytes] | None = None
     folders: PartFolder | None = None
-    """Shard and size of the parts if the paths are folders."""
+    """Shard and size of the parts if the paths are folders, or None."""
 
     @classmethod
     def of(cls, *outputs: Output) -> Outputs:
