@@ -337,7 +337,7 @@ def _check_named(args: argparse.Namespace) -> None:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str | Path) and not Path(path).name:
-                raise UsageError(f"{flag(option)} is the folder {path}. Expected a new path in it.")
+                raise UsageError(f"{flag(option)} is the folder {path}. Pass the path of a file.")
             if str(path) == "-" and value != [path]:
                 raise UsageError(
                     f"{flag(option)} cannot write to stdout (-) here. Pass the path of a file."

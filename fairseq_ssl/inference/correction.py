@@ -85,7 +85,7 @@ class CorrectionConfig(CorrectionSearch):
     )
     encoder: str | Path | None = option(
         None,
-        "folder of the pretrained encoder of a GECToR model",
+        "folder with the pretrained encoder of the GECToR model",
         usual="the public encoder that the model names",
         metavar="DIR",
     )

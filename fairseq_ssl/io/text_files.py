@@ -399,7 +399,7 @@ def _folder_files(folder: Path) -> list[Path]:
         sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
     except (KeyError, TypeError):
         raise DataError(
-            f"{folder / MANIFEST} contains no list of parts. Expected a manifest of this package."
+            f"{folder / MANIFEST} contains no list of parts. Expected a manifest of fairseq-ssl."
         ) from None
     for name, size in sizes.items():
         if name not in files:
