@@ -24,7 +24,7 @@ class Signature:
     parameters: dict[str, Any] = field(default_factory=dict)
     """Values that do not depend on the machine: settings, counts, and digests of models and other
     resources."""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
     """Machine-dependent values, such as paths and times, which only the JSON file contains."""
     version: str = __version__
 

@@ -253,6 +253,7 @@ def _run(words: list[str], debug: bool = False) -> int:
 def _run_command(name: str, words: Sequence[str], debug: bool) -> int:
     command, parser = load_command(name), command_parser(name)
     args = parser.parse_args(words)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     silence_library_warnings()
     parser = getattr(args, "parser", parser)
     try:
