@@ -89,8 +89,9 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         except Exception as error:  # the converter raises many exception types
             if system_error(error) is not None:
                 raise
+            line = str(error).rpartition("\n")[2].strip()
             raise DataError(
-                f"CTranslate2 cannot convert this model: {error}. Use the checkpoint directly."
+                f"This model cannot be converted with the dictionaries in {data.folder}. {line}"
             ) from None
         finally:
             flat.unlink(missing_ok=True)

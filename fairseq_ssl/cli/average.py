@@ -13,7 +13,6 @@ from fairseq_ssl.options import add_options, passed
 from fairseq_ssl.signature import Signature
 
 EXAMPLES = """\
-  fairseq-ssl average checkpoints --last 10 --by update -o averaged.pt
   fairseq-ssl average checkpoints --last 5 --by update -o averaged.pt
   fairseq-ssl average checkpoints --best 3 -o averaged.pt
   fairseq-ssl average checkpoint7.pt checkpoint8.pt -o averaged.pt

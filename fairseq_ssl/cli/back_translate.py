@@ -31,8 +31,7 @@ EXAMPLES = """\
       --fluency-boost-lm lm.pt --fluency-boost-data lm-bin -o wrong.en --source-output right.en
   fairseq-ssl back-translate mono.bpe.de --model de-en.pt --data-dir bin -o bt.en/ \\
       --source-output bt.de/ --shard "$SLURM_ARRAY_TASK_ID/99"
-  fairseq-ssl back-translate mono.bpe.en --model en-de.pt --data-dir bin -o ft.de
-                                                              (forward-translation)"""
+  fairseq-ssl back-translate mono.bpe.en --model en-de.pt --data-dir bin -o forward.de"""
 SEARCH = [name for name in options_of(DecodingConfig) if name not in ("model", "compute_type")]
 NOT_TRANSLATED = ("blank", "too_long", "undecodable", "failed")
 

@@ -448,4 +448,6 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return a description of the changed parameters, for a message."""
     changed = [key for key in now if before.get(key) != now[key]]
-    return ", ".join(f"{key} was {before.get(key)!r} and is {now[key]!r}" for key in changed)
+    shown = [key for key in changed if not key.endswith(("_is", "_are"))]  # no sizes and times
+    values = (f"{key} was {before.get(key)!r} and is {now[key]!r}" for key in shown)
+    return ", ".join(values) or "an input file has changed"

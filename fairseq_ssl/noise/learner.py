@@ -57,10 +57,10 @@ class LearnerNoise:
     table: WordTable = field(default_factory=WordTable)
 
     def __post_init__(self) -> None:
-        if not (any(self._counted.errors) and any(self._shares)):
+        is_counted = self.learner_errors is not DEFAULT_ERRORS and any(self._counted.errors)
+        if self.measured and not (is_counted and any(self._shares)):
             raise UsageError(
-                "All counts in `errors` or in `kinds` of the learner errors are 0. measured=true "
-                "needs counts above 0. Create the file again with: fairseq-ssl learner-errors"
+                "measured=true needs learner errors. Create them with: fairseq-ssl learner-errors"
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:

@@ -220,9 +220,8 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             if None not in sides and len(sides[0]) == len(sides[1]) > 0:
                 return sides[0], sides[1]
         raise ConfigurationError(
-            f"--mix-weights names the split {path.name}, but its sides, such as "
-            f"{path}.{source}-{target}.{source}.idx, are missing, empty or of different lengths. "
-            "Binarize the split with fairseq-preprocess."
+            f"The split {path} of --mix-weights is missing or empty, or its sides have different "
+            "lengths. Binarize it with fairseq-preprocess."
         )
 
     def _prepend_tags(self, pairs: LanguagePairDataset, split: str) -> None:

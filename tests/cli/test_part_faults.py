@@ -177,8 +177,9 @@ def test_a_text_that_changes_between_shards(
     before = contents(Path("shards"))
     with Path("clean").open("a") as file:
         file.write("more\n")
-    assert "shards was written with different settings or another input: input_is was" in refused(
-        capsys, 2, *words
+    assert (
+        "shards was written with different settings or another input: an input file has changed"
+        in refused(capsys, 2, *words)
     )
     message = refused(capsys, 2, *words, "--force")
     assert "--force would delete the parts of other shards. Delete shards instead." in message

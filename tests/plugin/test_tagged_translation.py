@@ -118,7 +118,7 @@ def test_mixture_ratio(data: Path, tmp_path: Path) -> None:
         expected = second[(number - len(first)) % len(second)]
         assert mixed[number]["source"].tolist() == [tag, *expected["source"].tolist()]
         assert mixed[number]["target"].equal(expected["target"])
-    with pytest.raises(FairseqSslError, match=r"names the split nothing, but .* are missing"):
+    with pytest.raises(FairseqSslError, match="nothing of --mix-weights is missing"):
         loaded(data, "--mix-weights", "nothing=1").load_dataset("train")
 
 
