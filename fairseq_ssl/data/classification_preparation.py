@@ -244,12 +244,12 @@ def _write(
         )
     _check_labels(splits, labels)
     label = views.ViewWriter(folder / views.LABEL, views.build_dictionary(Counter(labels)))
-    unknown = {}
+    unknown = 0
     if extra:
         texts[views.EXTRA] = extra
     for name, lines in texts.items():
         report = progress(f"classify prepare, {name}", "texts")
-        unknown[name] = words.write(name, counted(word_view(lines, cut), report))
+        unknown += words.write(name, counted(word_view(lines, cut), report))
         pieces.write(name, (" ".join(model.cut(text)) for text in lines))
         if name in splits:
             label.write(name, (example.label for example in splits[name]))
