@@ -29,7 +29,7 @@ class Signature:
     version: str = __version__
 
     def __str__(self) -> str:
-        """Return the short form, such as ``average|which:last|n:5|version:0.2.0``.
+        """Return the short form, such as ``average|which:last|n:5|version:0.3.0``.
 
         Lists, mappings, and strings that contain ``|`` or are longer than `MAX_LENGTH` are shown as
         a digest. Parameters that are None or empty are omitted.
