@@ -1,4 +1,4 @@
-"""Arrays of scores and metric counts for n-best candidates, and selection of the best ones."""
+"""Arrays of candidate scores and metric counts, and selection of the best candidates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IntegerArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidate scores of all sentences, rounded to integers and stored as doubles."""
+    """Candidate scores, scaled by a power of ten, rounded to integers and stored as doubles."""
 
     names: tuple[str, ...]
     """Feature names, in the order of the last axis of `scores`."""
