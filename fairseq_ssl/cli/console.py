@@ -109,7 +109,7 @@ def progress(
 ) -> Progress:
     """Return a function that reports completed units of work on stderr.
 
-    On a terminal, the function draws a bar. In a log, it prints a line if at least
+    On a terminal, the function draws a bar. Otherwise, it prints a line if at least
     `SECONDS_BETWEEN_LINES` seconds have passed since the last line.
     """
     if sys.stderr.isatty():

@@ -65,7 +65,7 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
 
 
 def check_models(models: Sequence[Path], inputs: str) -> None:
-    """Raise UsageError if the last of several --model values is a file but not a checkpoint."""
+    """Raise UsageError if the last of several --model values is an input, not a checkpoint."""
     if len(models) > 1 and models[-1].is_file() and not is_checkpoint(models[-1]):
         raise UsageError(f"{models[-1]} is not a checkpoint. Write {inputs} before --model.")
 

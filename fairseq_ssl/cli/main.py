@@ -121,7 +121,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse the arguments. Exit with a usage error if one is unknown or was removed."""
+        """Parse the arguments. Exit with a usage error for unknown and removed ones."""
         self._words = sys.argv[1:] if args is None else list(args)
         command = self.prog.removeprefix("fairseq-ssl ")
         for word in self._words:  # before an error about a missing argument

@@ -1,4 +1,4 @@
-"""Options shared by several commands, their types, and functions that use their values."""
+"""Options shared by several commands, argparse types, and functions that use parsed options."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def add_seed(parser: Options, what: str = "random seed") -> None:
 
 
 def add_format(parser: Options) -> None:
-    """Add the option --format of a report on stdout: text or json."""
+    """Add the option --format, text or json, for commands that print a report on stdout."""
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
@@ -249,7 +249,7 @@ def add_references(parser: Options, required: bool = True) -> None:
 
 
 def add_data(parser: Options) -> None:
-    """Add --data-dir, --source-lang and --target-lang of a translation model."""
+    """Add --data-dir, --source-lang and --target-lang for a translation model."""
     what = "folder with the model's dictionaries, dict.LANG.txt or dict.txt"
     add_path(parser, "--data-dir", what, "DIR")
     what = "language of the model (default: from the checkpoint, or from the data folder)"
@@ -381,7 +381,7 @@ def line_job(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def print_summary(summary: LineSummary | None) -> None:
-    """Print the signature and the number of lines of a job that wrote a file or a folder."""
+    """Print the signature and the line count of a job, unless it wrote to stdout."""
     if summary and summary.outputs:
         path = summary.outputs[0]
         print_lines(summary.signature, f"wrote {summary.lines} lines to {path}")
@@ -458,7 +458,7 @@ def add_device(parser: Options, max_tokens: bool = True, part_size: str | None =
 
 
 def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
-    """Return ``cpu`` or ``cuda``. Raise UsageError for --device cuda without a GPU."""
+    """Resolve --device to ``cpu`` or ``cuda``. Raise UsageError for cuda without a GPU."""
     has_gpu = args.device != "cpu" and gpus() > 0
     if args.device == "cuda" and not has_gpu:
         raise UsageError(
@@ -492,7 +492,7 @@ def add_one_device(parser: Options) -> None:
 
 
 def one_device(name: str | None) -> str:
-    """Return the device `name`. If it is None, return cuda if it is available, otherwise cpu.
+    """Return the device `name`. If it is None, return ``cuda`` if available, else ``cpu``.
 
     Raise UsageError if the device is not available. Disable log messages below the level WARNING.
     """
