@@ -101,8 +101,8 @@ class _PeerTorch(_TorchWrapper):
     """A wrapper around torch for `fairseq.distributed.utils`. Its `load` accepts any object.
 
     When several processes resume or fine-tune, the first process loads the checkpoint safely and
-    sends it to the others. The sent options are no longer plain values, so PyTorch 2.6 and later
-    would reject them.
+    sends it to the others. The sent options are configuration objects, which PyTorch 2.6 and
+    later would reject.
     """
 
     @staticmethod
@@ -179,7 +179,7 @@ def restore_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _restore_patience(state: dict[str, Any]) -> int:
-    """Restore the --patience count of validations without improvement (default: 0). Return it."""
+    """Restore and return the --patience count of validations without improvement (default: 0)."""
     progress, counter = state.get(PROGRESS, {}), _patience_counter()
     runs = int(progress.get("num_runs") or 0)
     if counter is not None:
