@@ -48,7 +48,7 @@ class Declaration:
     """Maximum, exclusive."""
     choices: tuple[str, ...] = ()
     usual: str | None = None
-    """Description of the default if its value is not clear, such as ``one per core``."""
+    """Description of the default, shown instead of its value, such as ``one per core``."""
     flag: str | None = None
     """Name of the flag without dashes (default: the name of the field)."""
     parse: Callable[[str], Any] | None = None
