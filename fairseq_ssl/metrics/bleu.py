@@ -34,7 +34,7 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
 
 
 def bleu_words(tokenizer: str) -> LineRewriter:
-    """Return a function that tokenizes lines as in sacreBLEU, or changes nothing for ``none``."""
+    """Return a function that tokenizes lines as in sacreBLEU. For ``none``, lines are unchanged."""
     if tokenizer == "none":
         return str
     tokenize = bleu_metric(tokenizer).tokenizer

@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 PURPOSE = "Extracting edits with ERRANT"
 UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Treebank"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
-"""Substitution costs for different lemmas, for different open-class parts of speech, and for other
-different parts of speech."""
+"""Substitution costs if the lemmas differ, if two open-class parts of speech differ, and if other
+parts of speech differ."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that require torch."""
@@ -149,7 +149,7 @@ class _CachedRules:
             (self._single if _is_single(rule) else self._longer).add(**rule)
         self._new_document = partial(import_optional("spacy.tokens", PURPOSE).Doc, nlp.vocab)
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """Attributes that both components set for a token, by its attributes before them."""
+        """Token attributes after both components, by the attributes before both components."""
 
     def annotate(self, document: Any) -> Any:
         """Add the annotations of both components to a document. Return the document."""

@@ -148,7 +148,7 @@ class Gleu(ReferenceMetric):
         return {self.name: self.total_score(np.where(row == 0, 1, row))}
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: number of references, and samples if several."""
+        """Return the signature's parameters: the numbers of references and of sampling rounds."""
         samples = {"samples": SAMPLES} if self._scored_references > 1 else {}
         return {**super().parameters(), **samples}
 
