@@ -49,7 +49,7 @@ class Candidates:
         """Collect, scale and round the scores. Raise DataError if a score is missing.
 
         Args:
-            lists: for each sentence, the scores by name of one or more candidates
+            lists: scores of each candidate by name, [sentences][candidates]
             names: names of the features (default: all scores of the first candidate)
             file: name of the list in messages
         """

@@ -54,7 +54,7 @@ class Intervals:
     """Intervals of a line, in each of which the best candidates do not change."""
 
     ends: IntegerArray
-    """Interval bounds, from 0 to 1, [intervals + 1]."""
+    """Interval bounds, from 0 (begin) to 1 (end), [intervals + 1]."""
     sums: SentenceSums
     """Summed metric counts of the best candidates, [intervals, counts]."""
 
