@@ -1,4 +1,4 @@
-"""Grid search for edit decoding options, with stored edit probabilities of labeled sentences."""
+"""Grid search for edit decoding options, on stored edit probabilities and gold labels."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class EditSearch:
 
     @cached_property
     def gold_edits(self) -> int:
-        """Number of gold edits, with and without a label."""
+        """Number of gold edits, including edits that are not in the edit dictionary."""
         return int((self.gold != KEEP_ID).sum())
 
     def count(self, grid: Grid = GRID) -> GridCounts:
@@ -167,7 +167,7 @@ class _ActivePositions(NamedTuple):
     def _exact_ranges(
         self, reached: Ids, is_correct: NDArray[np.bool_], sentence_bins: Ids, size: tuple[int, int]
     ) -> Ids:
-        """Return the number of exact sentences per min_confidence, [confidences, sentence bins].
+        """Return the number of exact sentences, [min_confidence, sentence bins].
 
         A sentence is exact if the edits that reach min_confidence are exactly its gold edits.
         """

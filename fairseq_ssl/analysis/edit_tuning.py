@@ -72,7 +72,7 @@ class TuningResult:
 
 
 class StoredScores:
-    """Wrapper of an edit-scoring engine that caches the scores of each sentence.
+    """Wrapper around an edit-scoring engine that caches the scores of each sentence.
 
     The models score each distinct sentence once. New sentences are batched by length.
     """

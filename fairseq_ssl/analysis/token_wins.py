@@ -212,7 +212,7 @@ def count_higher(
     """Count the tokens that `first` scores higher than `second`, and all tokens.
 
     Both counts are arrays [ranks, positions]. A bin contains the values above the previous bin's
-    bound, up to its own bound. The last bin contains all larger values. Ties are not higher.
+    bound, up to its own bound. The last bin contains all larger values. Ties do not count.
 
     Args:
         first: gold token scores of a model.
