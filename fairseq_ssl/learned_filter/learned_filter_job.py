@@ -410,7 +410,7 @@ class _KeepJob(TextJob):
 
 
 def _scores_params(path: Path) -> dict[str, Any]:
-    """Return the job parameters in a score signature or manifest, or {} if it is not valid."""
+    """Return the job parameters in a score signature or manifest, or {} for an invalid file."""
     names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
     with suppress(DataError, LookupError, TypeError):
         content = read_json(path)
