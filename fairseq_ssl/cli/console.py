@@ -16,11 +16,11 @@ from fairseq_ssl.io.jobs import Progress, counted
 from fairseq_ssl.io.remote import as_path
 
 STDOUT_NAME = "stdout"
-"""Value of an OSError's `filename` if a write to stdout failed."""
+"""Value of `OSError.filename` after a failed write to stdout."""
 
 
 class StandardOutput(io.FileIO):
-    """Raw stdout stream that stores the error of a failed write, since argparse ignores errors."""
+    """Raw stdout stream that stores the error of a failed write, which argparse would ignore."""
 
     failure: OSError | None = None
 
@@ -35,7 +35,7 @@ class StandardOutput(io.FileIO):
 
 
 def open_stdout() -> None:
-    """Make sys.stdout write UTF-8 in all locales. File names that are not UTF-8 are not changed.
+    """Make sys.stdout write UTF-8 in all locales, and preserve file names that are not UTF-8.
 
     A stream that is not a TextIOWrapper, as in a notebook, is not changed. If the caller has closed
     stdout, writing to it fails. If the caller has closed stderr, messages are dropped.

@@ -85,7 +85,7 @@ def tagger_device(args: argparse.Namespace) -> Any:
 
 
 def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfig:
-    """Return the config specified with the options of `add_corrector`."""
+    """Create the config from the options of `add_corrector`. Raise UsageError for conflicts."""
     values = passed(args, CorrectionConfig)
     if "spacy_model" in values and "explain" not in values:
         raise UsageError("--spacy-model needs --explain.")
@@ -95,7 +95,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 
 def register(config: CorrectionConfig) -> Initializer | None:
-    """Register the plug-in and return the process initializer. For ONNX models, return None."""
+    """Register the plug-in and return the worker initializer, or return None for ONNX models."""
     if config.is_onnx:
         return None
     fairseq_ssl.register()

@@ -30,7 +30,7 @@ MAX_JOBS = 1000
 UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 STDIN = "-"
 Options = argparse._ActionsContainer
-"""A parser or an argument group."""
+"""Parser or argument group to which options are added."""
 FORMATS = "(plain, .gz or .zst)"
 """File formats of input and output texts, as shown in help texts."""
 
@@ -59,7 +59,7 @@ def _shard(word: str) -> tuple[int, int]:
 
 
 def add_input(parser: Options, what: str, name: str = "input") -> None:
-    """Add a positional argument for an input text. Its value is None for stdin, the default."""
+    """Add a positional argument for an input text. None, the default value, stands for stdin."""
     parser.add_argument(
         name,
         type=path_or_stream,
@@ -77,7 +77,7 @@ def add_output(parser: Options, what: str = f"output {FORMATS}", metavar: str = 
 
 
 def add_output_or_stdout(parser: Options, what: str = f"output {FORMATS}") -> None:
-    """Add the option --output. Its value is None for stdout, the default."""
+    """Add the option --output. None, the default value, stands for stdout."""
     parser.add_argument(
         "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: stdout)"
     )
@@ -88,7 +88,7 @@ def add_job_output(parser: Options, what: str, name: str = "--output", **more: A
 
     Args:
         parser: parser or argument group
-        what: noun phrase for the content of the output, the beginning of the help text
+        what: content of the output, a noun phrase that begins the help text
         name: flag of the option; if --output is not passed, its value is None, which means stdout
         more: further arguments of `add_argument`, such as `nargs`
     """
@@ -191,7 +191,7 @@ def add_path(
 
 
 def split_name(word: str) -> tuple[str | None, Path]:
-    """Split NAME=FILE. Without a name, or if `word` is an existing path, the name is None."""
+    """Split NAME=FILE. The name is None if it is missing or if `word` is an existing path."""
     name, equals, path = word.partition("=")
     if not (name and equals and path) or "://" in name or as_path(word).exists():
         return None, as_path(word)
@@ -485,7 +485,7 @@ def model_executor(
 
 
 def add_one_device(parser: Options) -> None:
-    """Add --device, for a command that runs in one process. Its value is None by default."""
+    """Add --device, None by default, for a command that runs in one process."""
     parser.add_argument(
         "--device", help="device, such as cpu or cuda:1 (default: cuda if available, else cpu)"
     )
