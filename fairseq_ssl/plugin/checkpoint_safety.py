@@ -391,7 +391,7 @@ def _shorten_user_errors(
 
 
 def _user_error(error: BaseException) -> str | None:
-    """Return the message of a user error, also from a spawned process, or None for other errors."""
+    """Return the message of a user error, even from a spawned process, or None for other errors."""
     if isinstance(error, FairseqSslError):
         return str(error)
     if isinstance(error, ProcessRaisedException):  # the last line is the message of the process
