@@ -330,7 +330,7 @@ def check_fairseq(config: type[Any], values: Any) -> None:
 def from_fairseq(config: type[Config], values: Any, prefix: str, **more: Any) -> Config:
     """Create a dataclass instance from the options that `fairseq_options` added.
 
-    Raise ConfigurationError for an invalid value. The message contains the option's flag in fairseq.
+    Raise ConfigurationError for an invalid value. The message names the option's fairseq flag.
     """
     given = {name: getattr(values, f"{prefix}{name}") for name in options_of(config)}
     try:

@@ -139,7 +139,7 @@ def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -
 
 
 def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
-    """Compute the F score, 0 to 1, for choosing an annotator. Without any edits, it is 1."""
+    """Compute the F score, 0 to 1, for choosing an annotator. It is 1 if there are no edits."""
     below = beta * beta * gold + proposed
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
