@@ -1,6 +1,6 @@
 """Semi-supervised sequence learning as a fairseq plug-in.
 
-Names registered with fairseq, by the flag that selects them:
+Names registered with fairseq, by the flag that selects them, with the method in parentheses:
 
 --arch
     shape_transformer, shape_transformer_tiny, shape_transformer_iwslt_de_en,
@@ -11,8 +11,8 @@ Names registered with fairseq, by the flag that selects them:
     pseudo_bidirectional_transformer, pseudo_bidirectional_transformer_big,
     pseudo_bidirectional_transformer_big_12, pseudo_bidirectional_transformer_small,
     pseudo_bidirectional_transformer_small_4
-        Transformers whose decoder attends to the source as a pseudo future context. The encoder
-        and the decoder share one stack of layers (PBD).
+        Transformers whose decoder uses the source as a substitute for future target tokens. The
+        encoder and the decoder share one stack of layers (PBD).
     pointer_transformer, pointer_transformer_tiny
         Transformers with a pointer-generator output layer (PoDA).
     bytenet, bytenet_simplified, bytenet_selu, bytenet_no_norm, bytenet_digits, bytenet_v2

@@ -89,7 +89,7 @@ def first_line(error: BaseException) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a message in which line breaks and control characters are escaped.
+    """Escape line breaks and control characters in a message.
 
     Messages contain file names and file content. A terminal would interpret control characters.
     """
@@ -122,7 +122,7 @@ def system_error(error: BaseException) -> OSError | None:
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Raise UsageError if the argument `name` is not one of the choices."""
+    """Raise UsageError if `value`, the value of the argument `name`, is not one of `choices`."""
     known = list(choices)
     if value not in known:
         raise UsageError(
@@ -135,7 +135,7 @@ def reject_options(subject: str, options: Mapping[str, Any]) -> None:
 
     Args:
         subject: name of the conflicting option or feature, for the error message.
-        options: values of the fairseq options, by name. An option with a false value is not set.
+        options: values of the fairseq options, by name. Options with false values are not set.
     """
     for name, value in options.items():
         if value:

@@ -48,7 +48,7 @@ class Declaration:
     """Maximum, exclusive."""
     choices: tuple[str, ...] = ()
     usual: str | None = None
-    """Description of the default if its value is not clear, such as ``one per core``."""
+    """Description of the default, shown instead of its value, such as ``one per core``."""
     flag: str | None = None
     """Name of the flag without dashes (default: the name of the field)."""
     parse: Callable[[str], Any] | None = None
@@ -330,7 +330,7 @@ def check_fairseq(config: type[Any], values: Any) -> None:
 def from_fairseq(config: type[Config], values: Any, prefix: str, **more: Any) -> Config:
     """Create a dataclass instance from the options that `fairseq_options` added.
 
-    Raise ConfigurationError for an invalid value. The message contains the option's fairseq name.
+    Raise ConfigurationError for an invalid value. The message names the option's fairseq flag.
     """
     given = {name: getattr(values, f"{prefix}{name}") for name in options_of(config)}
     try:

@@ -48,7 +48,7 @@ MODULES = {
     "swapped_bleu": ("score_swapped",),
     "token_wins": ("compare_gold_tokens",),
 }
-"""Public names by module. Modules are imported on first use: most import torch and fairseq."""
+"""Public names by module. Modules are imported on first use, as most need torch and fairseq."""
 
 __all__ = [name for names in MODULES.values() for name in names]
 __getattr__ = lazy_names(__name__, MODULES)

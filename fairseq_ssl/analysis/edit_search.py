@@ -1,4 +1,4 @@
-"""Grid search for edit decoding options, with stored edit probabilities of labeled sentences."""
+"""Grid search for edit decoding options, on stored edit probabilities and gold labels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairseq_ssl.edits.extraction import LabelExtractor
 from fairseq_ssl.text.spans import Ids
 
 NO_LABEL = -1
-"""Gold label of an edit that is not in the edit dictionary. A model cannot predict it."""
+"""Gold label of edits that are not in the edit dictionary, which a model cannot predict."""
 
 Grid = Mapping[str, tuple[float, ...]]
 
@@ -54,8 +54,8 @@ def label_pairs(
     """Return the gold labels of tokenized pairs, concatenated.
 
     Each pair has a label for the sentence start and for each source token. Edits that are not in
-    the dictionary have `NO_LABEL`. A pair that is too long and too different to align has one such
-    edit, at its start.
+    the dictionary have `NO_LABEL`. A pair that is too long and too different to align has
+    `NO_LABEL` at its start.
     """
     labels: list[int] = []
     for source, target in pairs:
@@ -69,7 +69,7 @@ def label_pairs(
 
 @dataclass(frozen=True)
 class EditSearch:
-    """Edit candidates from a model and gold labels, for concatenated sentences."""
+    """Edit candidates of a model, and gold labels, for concatenated sentences."""
 
     candidates: EditCandidates
     """Candidate edits at each position."""
@@ -80,7 +80,7 @@ class EditSearch:
 
     @cached_property
     def gold_edits(self) -> int:
-        """Number of gold edits, with and without a label."""
+        """Number of gold edits, including edits that are not in the edit dictionary."""
         return int((self.gold != KEEP_ID).sum())
 
     def count(self, grid: Grid = GRID) -> GridCounts:
@@ -167,7 +167,7 @@ class _ActivePositions(NamedTuple):
     def _exact_ranges(
         self, reached: Ids, is_correct: NDArray[np.bool_], sentence_bins: Ids, size: tuple[int, int]
     ) -> Ids:
-        """Return the number of exact sentences per min_confidence, [confidences, sentence bins].
+        """Return the number of exact sentences, [min_confidence, sentence bins].
 
         A sentence is exact if the edits that reach min_confidence are exactly its gold edits.
         """
@@ -185,19 +185,19 @@ class _ActivePositions(NamedTuple):
 
 
 def _is_preferred(candidates: EditCandidates, keep_bias: float) -> NDArray[np.bool_]:
-    """Return a mask of positions whose candidate is more probable than keep plus `keep_bias`."""
+    """Return a mask of positions with an edit more probable than keep plus `keep_bias`."""
     is_preferred: NDArray[np.bool_] = candidates.probabilities > candidates.kept + keep_bias
     is_preferred &= candidates.labels != KEEP_ID
     return is_preferred
 
 
 def _count_bins(rows: Ids, columns: Ids, size: tuple[int, int]) -> Ids:
-    """Return the number of occurrences of each pair of row and column, [rows, columns]."""
+    """Count each (row, column) pair. Return the counts, [rows, columns]."""
     flat = np.bincount(rows * size[1] + columns, minlength=size[0] * size[1])
     return flat.reshape(size)
 
 
 def _reached(bins: Ids) -> Ids:
-    """Return the sum over the bins that reach each threshold, along the last axis."""
+    """Sum the bins that reach each threshold, along the last axis."""
     sums: Ids = bins[:, ::-1].cumsum(1)[:, ::-1][:, 1:]
     return sums

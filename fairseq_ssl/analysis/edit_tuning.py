@@ -28,7 +28,7 @@ from fairseq_ssl.text.spelling import spelling_corrector
 DECODINGS = 5
 """Maximum number of option combinations that are decoded, in addition to the default options."""
 CHUNK = 4096
-"""Number of sentences per call when decoding."""
+"""Number of sentences that are corrected per call."""
 
 DecodingOptions = dict[str, float]
 
@@ -51,7 +51,7 @@ class TuningResult:
 
     @property
     def flags(self) -> DecodingOptions:
-        """The best options that differ from the default."""
+        """Best options that differ from the default options."""
         default = self.default.options
         return {name: value for name, value in self.best.options.items() if value != default[name]}
 
@@ -64,13 +64,13 @@ class TuningResult:
 
 
 class StoredScores:
-    """An engine that caches the scores of each sentence.
+    """Wrapper around an edit-scoring engine that caches the scores of each sentence.
 
     The models score each distinct sentence once. New sentences are batched by length.
     """
 
     def __init__(self, engine: Callable[[Spans], TopEdits], batch_size: int) -> None:
-        """Wrap an engine. It is called with at most `batch_size` sentences."""
+        """Wrap an engine, which is called with at most `batch_size` sentences."""
         self.engine = engine
         self.batch_size = batch_size
         self.known: dict[bytes, TopEdits] = {}

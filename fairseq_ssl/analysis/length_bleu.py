@@ -49,7 +49,7 @@ class LengthBleu(AnalysisResult):
         yield ["source tokens", "training pairs", *models], rows
 
     def draw(self, path: str | Path) -> None:
-        """Draw the gains, as in figure 6.4. Buckets without training data are shaded gray."""
+        """Draw the gains over the baseline. Buckets without training data are shaded gray."""
         results = self.results
         gains = {name: g for name, g in results["gains"].items() if name != results["baseline"]}
         with figures.figure(path, width=7) as (ax,):
@@ -75,7 +75,7 @@ def score_by_length(
     Args:
         checkpoints: checkpoint paths by model name. The first model is the baseline.
         data: data folder created by fairseq-preprocess.
-        config: analysis options (default: `LengthBleuConfig` with its defaults).
+        config: analysis options (default: `LengthBleuConfig()`).
         device: ``cpu`` or ``cuda``.
         progress: creates the progress report, which receives the number of translated sentences.
     """

@@ -19,7 +19,7 @@ from fairseq_ssl.signature import Signature
 Checkpoints = Mapping[str, Sequence[str | Path]]
 """Checkpoints by model name. A model has one checkpoint for each seed."""
 Table = tuple[list[str], list[list[str]]]
-"""The header and the rows of a table of text."""
+"""Header and rows of a text table."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class AnalysisResult(ABC):
 
     @abstractmethod
     def tables(self) -> Iterator[Table]:
-        """Yield the results as one or more tables of text."""
+        """Yield the results as one or more text tables."""
 
     @abstractmethod
     def draw(self, path: str | Path) -> None:
         """Write a figure of the results to `path`."""
 
     def write(self, prefix: str | Path, image: str = "png") -> tuple[Path, Path]:
-        """Write the results as ``PREFIX.json`` and the figure. Return their paths.
+        """Write the results to ``PREFIX.json``, and a figure. Return the paths of both files.
 
         Args:
             prefix: path without suffix.

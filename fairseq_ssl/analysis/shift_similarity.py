@@ -62,12 +62,12 @@ def compare_shifted_states(
     device: str = "cpu",
     progress: ProgressFactory = silent_progress,
 ) -> ShiftSimilarity:
-    """Compare encoder states whose positions are shifted by different offsets.
+    """Compare the encoder states of sentences whose positions are shifted by different offsets.
 
     Args:
         checkpoints: checkpoint paths by model name.
         data: data folder created by fairseq-preprocess.
-        config: analysis options (default: `ShiftSimilarityConfig` with its defaults).
+        config: analysis options (default: `ShiftSimilarityConfig()`).
         device: ``cpu`` or ``cuda``.
         progress: creates the progress report, which receives the number of encoded sentences.
     """

@@ -71,7 +71,7 @@ def score_swapped(
     Args:
         checkpoints: checkpoint paths by model name.
         data: data folder created by fairseq-preprocess.
-        config: analysis options (default: `SwappedBleuConfig` with its defaults).
+        config: analysis options (default: `SwappedBleuConfig()`).
         device: ``cpu`` or ``cuda``.
         progress: creates the progress report, which receives the number of translated lines.
     """

@@ -47,7 +47,7 @@ class TokenWins(AnalysisResult):
             yield [f"{name} > {results['baseline']}", *results["positions"]], rows
 
     def draw(self, path: str | Path) -> None:
-        """Draw a heat map for each model, as in figure 6.5."""
+        """Draw a heat map of the fractions for each model except the first."""
         results = self.results
         models, positions = results["models"], results["positions"]
         width = 2 + 0.55 * len(positions)
@@ -72,7 +72,7 @@ def compare_gold_tokens(
     Args:
         checkpoints: checkpoint paths by model name, the same number for each model.
         data: data folder created by fairseq-preprocess.
-        config: analysis options (default: `TokenWinsConfig` with its defaults).
+        config: analysis options (default: `TokenWinsConfig()`).
         device: ``cpu`` or ``cuda``.
         progress: creates the progress report, which receives the number of scored sentences.
     """
@@ -131,7 +131,7 @@ def _known(tokens: Tensor, dictionary: Any) -> Tensor:
 
 
 def _in_reading_order(trained: TrainedModels, tokens: Tensor) -> Tensor:
-    """Return token values in reading order. Those of right-to-left models are reversed."""
+    """Return token values in reading order, which right-to-left models reverse."""
     return tokens.flip(0) if getattr(trained.task.cfg, "right_to_left", False) else tokens
 
 
@@ -142,7 +142,7 @@ def _fractions(
     ranks: Sequence[int],
     positions: Sequence[int],
 ) -> dict[str, Any]:
-    """Return the fractions of tokens that a model predicts better than the baseline.
+    """Return fractions of tokens that a model predicts better than the baseline, and counts.
 
     The tokens of all checkpoints are counted together. A cell without tokens is None.
     """
@@ -211,8 +211,8 @@ def count_higher(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Count the tokens that `first` scores higher than `second`, and all tokens.
 
-    Both counts are arrays [ranks, positions]. A bin contains the values above the previous upper
-    bound, up to its own. The last bin contains all larger values. Ties do not count as higher.
+    Both counts are arrays [ranks, positions]. A bin contains the values above the previous bin's
+    bound, up to its own bound. The last bin contains all larger values. Ties do not count.
 
     Args:
         first: gold token scores of a model.

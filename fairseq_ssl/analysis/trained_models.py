@@ -78,7 +78,7 @@ class TrainedModels:
         return cls(path, models[0].to(on_device).eval(), task, on_device)
 
     def split(self, name: str) -> Any:
-        """Return the fairseq dataset of a split, such as ``valid``. It is loaded once."""
+        """Return the fairseq dataset of a split, such as ``valid``. Each split is loaded once."""
         if name not in self.task.datasets:
             self._load(name)
         return self.task.dataset(name)

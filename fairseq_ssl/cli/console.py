@@ -16,11 +16,11 @@ from fairseq_ssl.io.jobs import Progress, counted
 from fairseq_ssl.io.remote import as_path
 
 STDOUT_NAME = "stdout"
-"""Value of an OSError's `filename` if a write to stdout failed."""
+"""Value of `OSError.filename` after a failed write to stdout."""
 
 
 class StandardOutput(io.FileIO):
-    """Raw stdout stream that stores the error of a failed write, since argparse ignores errors."""
+    """Raw stdout stream that stores the error of a failed write, which argparse would ignore."""
 
     failure: OSError | None = None
 
@@ -35,7 +35,7 @@ class StandardOutput(io.FileIO):
 
 
 def open_stdout() -> None:
-    """Make sys.stdout write UTF-8 in all locales. File names that are not UTF-8 are not changed.
+    """Make sys.stdout write UTF-8 in all locales, and preserve file names that are not UTF-8.
 
     A stream that is not a TextIOWrapper, as in a notebook, is not changed. If the caller has closed
     stdout, writing to it fails. If the caller has closed stderr, messages are dropped.
@@ -109,7 +109,7 @@ def progress(
 ) -> Progress:
     """Return a function that reports completed units of work on stderr.
 
-    On a terminal, the function draws a bar. In a log, it prints a line if at least
+    On a terminal, the function draws a bar. Otherwise, it prints a line if at least
     `SECONDS_BETWEEN_LINES` seconds have passed since the last line.
     """
     if sys.stderr.isatty():

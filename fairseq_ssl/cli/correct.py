@@ -63,7 +63,7 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
 
 
 def check_models(models: Sequence[Path], inputs: str) -> None:
-    """Raise UsageError if the last of several --model values is a file but not a checkpoint."""
+    """Raise UsageError if the last of several --model values is an input, not a checkpoint."""
     if len(models) > 1 and models[-1].is_file() and not is_checkpoint(models[-1]):
         raise UsageError(f"{models[-1]} is not a checkpoint. Write {inputs} before --model.")
 
@@ -81,7 +81,7 @@ def tagger_device(args: argparse.Namespace) -> Any:
 
 
 def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfig:
-    """Return the config specified with the options of `add_corrector`."""
+    """Create the config from the options of `add_corrector`. Raise UsageError for conflicts."""
     values = passed(args, CorrectionConfig)
     if "spacy_model" in values and "explain" not in values:
         raise UsageError("--spacy-model needs --explain.")
@@ -91,7 +91,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 
 def register(config: CorrectionConfig) -> Initializer | None:
-    """Register the plug-in and return the process initializer. For ONNX models, return None."""
+    """Register the plug-in and return the worker initializer, or return None for ONNX models."""
     if config.format == ONNX:
         return None
     fairseq_ssl.register()

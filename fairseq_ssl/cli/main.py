@@ -88,7 +88,7 @@ MOVED = {
     "token-wins": "analyze token-wins",
     "truecase": "tokenize --train-truecase, tokenize --truecase and postprocess --detruecase",
 }
-"""Replacements for removed commands and options. An option without a command applies to all."""
+"""Replacements for removed commands and options. An option alone was removed from all commands."""
 
 OUTPUT_OPTIONS = (
     *("output", "source_output", "label_dict", "report", "figure", "scores", "train_truecase"),
@@ -121,7 +121,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
-        """Parse the arguments. Exit with a usage error if one is unknown or was removed."""
+        """Parse the arguments. Exit with a usage error for an unknown or removed argument."""
         self._words = sys.argv[1:] if args is None else list(args)
         command = self.prog.removeprefix("fairseq-ssl ")
         for word in self._words:  # before an error about a missing argument

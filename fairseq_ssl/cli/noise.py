@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Noise the text and print a summary."""
+    """Add noise to the text and print a summary."""
     summary = noise_file(
         args.input,
         options.job_output(args),

@@ -1,4 +1,4 @@
-"""Options shared by several commands, their types, and functions that use their values."""
+"""Options shared by several commands, argparse types, and functions that use parsed options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MAX_JOBS = 1000
 UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 STDIN = "-"
 Options = argparse._ActionsContainer
-"""A parser or an argument group."""
+"""Parser or argument group to which options are added."""
 FORMATS = "(plain, .gz or .zst)"
 """File formats of input and output texts, as shown in help texts."""
 
@@ -59,7 +59,7 @@ def _shard(word: str) -> tuple[int, int]:
 
 
 def add_input(parser: Options, what: str, name: str = "input") -> None:
-    """Add a positional argument for an input text. Its value is None for stdin, the default."""
+    """Add a positional argument for an input text. None, the default value, stands for stdin."""
     parser.add_argument(
         name,
         type=path_or_stream,
@@ -77,7 +77,7 @@ def add_output(parser: Options, what: str = f"output {FORMATS}", metavar: str = 
 
 
 def add_output_or_stdout(parser: Options, what: str = f"output {FORMATS}") -> None:
-    """Add the option --output. Its value is None for stdout, the default."""
+    """Add the option --output. None, the default value, stands for stdout."""
     parser.add_argument(
         "-o", "--output", type=path_or_stream, metavar="FILE", help=f"{what} (default: stdout)"
     )
@@ -88,7 +88,7 @@ def add_job_output(parser: Options, what: str, name: str = "--output", **more: A
 
     Args:
         parser: parser or argument group
-        what: noun phrase for the content of the output, the beginning of the help text
+        what: content of the output, a noun phrase that begins the help text
         name: flag of the option; if --output is not passed, its value is None, which means stdout
         more: further arguments of `add_argument`, such as `nargs`
     """
@@ -191,7 +191,7 @@ def add_path(
 
 
 def split_name(word: str) -> tuple[str | None, Path]:
-    """Split NAME=FILE. Without a name, or if `word` is an existing path, the name is None."""
+    """Split NAME=FILE. The name is None if it is missing or if `word` is an existing path."""
     name, equals, path = word.partition("=")
     if not (name and equals and path) or "://" in name or as_path(word).exists():
         return None, as_path(word)
@@ -235,7 +235,7 @@ def add_seed(parser: Options, what: str = "random seed") -> None:
 
 
 def add_format(parser: Options) -> None:
-    """Add the option --format of a report on stdout: text or json."""
+    """Add the option --format, text or json, for commands that print a report on stdout."""
     parser.add_argument(
         "--format", choices=("text", "json"), default="text", help="output format (default: text)"
     )
@@ -249,7 +249,7 @@ def add_references(parser: Options, required: bool = True) -> None:
 
 
 def add_data(parser: Options) -> None:
-    """Add --data-dir, --source-lang and --target-lang of a translation model."""
+    """Add --data-dir, --source-lang and --target-lang for a translation model."""
     what = "folder with the model's dictionaries, dict.LANG.txt or dict.txt"
     add_path(parser, "--data-dir", what, "DIR")
     what = "language of the model (default: from the checkpoint, or from the data folder)"
@@ -381,7 +381,7 @@ def line_job(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def print_summary(summary: LineSummary | None) -> None:
-    """Print the signature and the number of lines of a job that wrote a file or a folder."""
+    """Print the signature and the line count of a job, unless it wrote to stdout."""
     if summary and summary.outputs:
         path = summary.outputs[0]
         print_lines(summary.signature, f"wrote {summary.lines} lines to {path}")
@@ -458,7 +458,7 @@ def add_device(parser: Options, max_tokens: bool = True, part_size: str | None =
 
 
 def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
-    """Return ``cpu`` or ``cuda``. Raise UsageError for --device cuda without a GPU."""
+    """Resolve --device to ``cpu`` or ``cuda``. Raise UsageError for cuda without a GPU."""
     has_gpu = args.device != "cpu" and gpus() > 0
     if args.device == "cuda" and not has_gpu:
         raise UsageError(
@@ -485,14 +485,14 @@ def model_executor(
 
 
 def add_one_device(parser: Options) -> None:
-    """Add --device, for a command that runs in one process. Its value is None by default."""
+    """Add --device, None by default, for a command that runs in one process."""
     parser.add_argument(
         "--device", help="device, such as cpu or cuda:1 (default: cuda if available, else cpu)"
     )
 
 
 def one_device(name: str | None) -> str:
-    """Return the device `name`. If it is None, return cuda if it is available, otherwise cpu.
+    """Return the device `name`. If it is None, return ``cuda`` if available, else ``cpu``.
 
     Raise UsageError if the device is not available. Disable log messages below the level WARNING.
     """

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Apply the selected steps to each line. Print the number of replaced <unk> tokens."""
+    """Apply the selected steps to each line. With --copy-unknown, report the replaced <unk>."""
     config = Postprocessing(**passed(args, Postprocessing))
     parameters = changed_options(config)
     if not parameters:

@@ -134,7 +134,7 @@ def _merge(args: argparse.Namespace) -> None:
 
 
 def _named_lists(words: Sequence[str]) -> dict[str, Path]:
-    """Return n-best list paths by name. The default is the file name up to its first dot."""
+    """Return n-best list paths by name. The default name is the file name up to the first dot."""
     lists: dict[str, Path] = {}
     for word in words:
         given, path = options.split_name(word)

@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.ArgumentParser:
-    """Add the subcommand of a metric, with the options of all metrics. Return its parser."""
+    """Add the subcommand of a metric with the options that all metrics share. Return the parser."""
     parser = subcommands.add(name, summary, _run)
     parser.set_defaults(by=None)
     more = ", or M2 files with the edits of a system" if name == "errant" else ""

@@ -48,7 +48,7 @@ class PhsicSums:
 
 @dataclass(frozen=True)
 class Phsic:
-    """Pointwise HSIC (PHSIC) with linear kernels, estimated on a corpus (Yokoi et al., 2018)."""
+    """Pointwise Hilbert-Schmidt independence criterion with linear kernels (Yokoi et al., 2018)."""
 
     source_mean: Values
     """Mean of the source vectors, [source_dim]."""
@@ -88,7 +88,7 @@ class Phsic:
 
     @classmethod
     def read(cls, path: Path) -> Phsic:
-        """Load a file written by `write`. Raise DataError if it is not valid."""
+        """Load a file written by `write`. Raise DataError for an invalid file."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 read = cls(arrays["source_mean"], arrays["target_mean"], arrays["covariance"])
@@ -146,7 +146,7 @@ class PairClassifier:
 
     @classmethod
     def of_json(cls, content: dict[str, Any]) -> PairClassifier:
-        """Create a classifier from the output of `to_json`. Raise ValueError if it is invalid."""
+        """Create a classifier from the output of `to_json`. Raise ValueError for invalid values."""
         means, stds, weights = (
             np.array(content[name], float) for name in ("means", "deviations", "weights")
         )

@@ -65,7 +65,7 @@ class SentenceVectors:
         return cls(rows, np.stack([*weighted, np.zeros_like(weighted[0])]))
 
     def __call__(self, sentences: Sequence[Sequence[str]]) -> Values:
-        """Return unit vectors, [sentences, dim]. They are 0 for sentences without known words."""
+        """Return unit vectors (0 for sentences without known words), [sentences, dim]."""
         if not sentences:
             return np.zeros((0, self.weighted.shape[1]))
         unknown = len(self.weighted) - 1
@@ -105,7 +105,7 @@ class FeatureExtractor:
     translation: ScoringConfig | None = None
     """Translation model in either direction, for the feature ``cross-entropy``."""
     subwords: FeaturePaths = (None, None)
-    """Subword models that segment the input of all models. None if a side is already segmented."""
+    """Subword models that segment the input of all models, or None for segmented text."""
 
     def __post_init__(self) -> None:
         convert_fields(self, [], ["vectors", "counts", "subwords"])

@@ -67,7 +67,7 @@ class FeatureSummary:
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """Result of `train_filter`."""
+    """Feature statistics and accuracy of a trained filter."""
 
     features: tuple[FeatureSummary, ...]
     clean: int
@@ -75,7 +75,7 @@ class TrainingSummary:
     noisy: int
     """Number of noisy copies."""
     accuracy: float
-    """Cross-validation accuracy, 0 to 1."""
+    """Accuracy of the classifier in cross-validation, 0 to 1."""
 
 
 def train_filter(
@@ -98,7 +98,7 @@ def train_filter(
         features: feature extractor; if its `counts` is None, words are counted in the bitext
         seed: random seed, 0 or more
         overwrite: replace an existing folder
-        executor: processes the blocks (default: in this process)
+        executor: `Executor` that processes the blocks (default: the current process)
         progress: creates the progress report, which receives the number of processed blocks
     """
     bitext, clean, output = _path_pair(bitext), _path_pair(clean), as_path(output)
@@ -207,7 +207,7 @@ def score_pairs(
         output: file, folder of parts, or binary stream for the scores, one per line
         computing: fields of `ScoringConfig` for the models, such as ``device`` and ``max_tokens``
         overwrite: replace the output of different pairs or of a different filter
-        executor: processes the blocks or parts (default: in this process)
+        executor: `Executor` that processes the blocks or parts (default: the current process)
         progress: creates the progress report, which receives the number of scored pairs
     """
     corpus, outputs = Corpus(_path_pair(pairs)), Outputs.of(output)
@@ -285,7 +285,7 @@ def keep_best(
         outputs: source and target files, or folders with the same part size as `scores`
         keep: percentage of the pairs to keep, above 0 and up to 100
         overwrite: replace existing outputs
-        executor: processes the parts (default: in this process)
+        executor: `Executor` that processes the parts (default: the current process)
         progress: creates the progress report, which receives the number of processed pairs
 
     Returns:
@@ -388,7 +388,7 @@ class _KeepJob(TextJob):
             raise unequal_lines(self.corpus.names[0], self.totals["lines"], self.scores)
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Run two stages. Return the function of ``part``, or None if other shards must finish."""
+        """Run two stages. Return the ``part`` function, or None if other shards must finish."""
         parts = [self.scores / part["name"] for part in self._manifest["parts"]]
         count = len(parts)
         if len(spans) != count:
@@ -410,7 +410,7 @@ class _KeepJob(TextJob):
 
 
 def _scores_params(path: Path) -> dict[str, Any]:
-    """Return the job parameters in a score signature or manifest, or {} if it is not valid."""
+    """Return the job parameters in a score signature or manifest, or {} for an invalid file."""
     names = ("filter", "filter_is", "resources_are", "data", "inputs", "inputs_are", "half")
     with suppress(DataError, LookupError, TypeError):
         content = read_json(path)

@@ -175,7 +175,7 @@ def _scoring_to_json(scoring: ScoringConfig) -> dict[str, Any]:
 
 
 def score_block(pair_filter: PairFilter, block: Block) -> BlockResult:
-    """Return a block's scores as text, one per line. Check the words of the first block."""
+    """Return a block's scores as lines of text. Check the words of the corpus's first block."""
     pairs = list(block.pairs())
     if block.seeds == (0, 0):
         pair_filter.features.check_words(pairs)

@@ -1,4 +1,4 @@
-"""Select the highest of any number of scores in bounded memory."""
+"""Select the k highest of any number of scores, in bounded memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Selection:
     threshold: float
     """Lowest selected score."""
     equal: list[int]
-    """Numbers of selected scores that equal the threshold, one per array."""
+    """Number of selected scores that equal the threshold, for each array."""
     digest: str
     """Digest of all scores."""
 
@@ -41,7 +41,7 @@ class Selection:
 
 
 def select_best(arrays: Callable[[], Iterable[Scores]], keep: float) -> Selection:
-    """Select the highest scores.
+    """Select the highest `keep` percent of all scores.
 
     Args:
         arrays: function that returns the arrays of scores; it is called several times

@@ -1,4 +1,4 @@
-"""BLEU and chrF with sacreBLEU: metrics and sufficient statistics."""
+"""BLEU and chrF, computed with sacreBLEU from texts or from summed sentence statistics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
 
 
 def bleu_words(tokenizer: str) -> LineRewriter:
-    """Return a function that tokenizes a line as in sacreBLEU. ``none`` does not change lines."""
+    """Return a function that tokenizes lines as in sacreBLEU. For ``none``, lines are unchanged."""
     if tokenizer == "none":
         return str
     tokenize = bleu_metric(tokenizer).tokenizer
@@ -42,7 +42,7 @@ def bleu_words(tokenizer: str) -> LineRewriter:
 
 
 SUM_METRICS = ("bleu", "chrf", "chrf++")
-"""Names of the metrics that re-ranking can maximize. They are functions of summed statistics."""
+"""Metrics that re-ranking can maximize, because summed statistics determine their scores."""
 SentenceSums = NDArray[np.int64]
 ScoreArray = NDArray[np.float64]
 Lists = Sequence[Sequence[str]]
@@ -68,7 +68,7 @@ class SumMetric(ABC):
         return str(self._metric.get_signature())
 
     def counts(self, lists: Lists, references: Lists) -> Iterable[list[list[int]]]:
-        """Yield the counts of each sentence's candidates, [candidates][counts].
+        """Yield sacreBLEU's segment statistics for each sentence, [candidates][counts].
 
         Args:
             lists: candidates for each sentence
@@ -82,7 +82,7 @@ class SumMetric(ABC):
             ]
 
     def exact(self, sums: SentenceSums) -> float:
-        """Compute the corpus score with sacreBLEU from summed counts [counts]."""
+        """Compute the corpus score with sacreBLEU's own code, from summed counts [counts]."""
         return float(self._metric._compute_score_from_stats(sums.tolist()).score)
 
     @abstractmethod
@@ -114,7 +114,7 @@ class BleuSums(SumMetric):
 
 
 def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
-    """Return BLEU in percent, [...]. Zero counts of correct n-grams become 1/2, 1/4, ..."""
+    """Compute BLEU in percent. Successive zero counts of correct n-grams become 1/2, 1/4, ..."""
     length, reference_length = sums[..., 0], sums[..., 1]
     correct, total = np.split(sums[..., 2:], 2, axis=-1)
     missing = (correct == 0) & (total > 0)
@@ -131,9 +131,9 @@ def _bleu(sums: ScoreArray, effective_order: bool) -> ScoreArray:
 
 
 class ChrfSums(SumMetric):
-    """chrF2 with character n-grams up to 6 and word n-grams up to `word_order`.
+    """chrF2 with character n-grams up to order 6 and word n-grams up to order `word_order`.
 
-    Counts for each order: n-grams of the hypothesis, n-grams of the best reference, and matches.
+    Counts for each n: n-grams in the hypothesis, n-grams in the best reference, and matches.
     """
 
     def __init__(self, word_order: int = 0) -> None:
@@ -176,7 +176,7 @@ class SacreBleuMetric(ReferenceMetric):
         self._sums = sums
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return sacreBLEU's counts for each hypothesis, [sentences, counts]."""
+        """Return sacreBLEU's segment statistics for each hypothesis, [sentences, counts]."""
         self.check_references(hypotheses, label)
         counts = self._sums.counts([[line] for line in hypotheses], self.references)
         return np.array([row for (row,) in counts], np.float64)
@@ -190,7 +190,7 @@ class SacreBleuMetric(ReferenceMetric):
         return {self.name: float(self._sums.by_sentence(row.astype(np.int64)))}
 
     def _sacrebleu_parameters(self) -> dict[str, str]:
-        """Return the keys and values in sacreBLEU's signature."""
+        """Parse sacreBLEU's signature into a dict."""
         pairs = (pair.partition(":") for pair in self._sums.signature().split("|"))
         return {key: value for key, _, value in pairs}
 

@@ -42,7 +42,7 @@ class Accuracy(ReferenceMetric):
     name = "accuracy"
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return the numbers of correct lines (0 or 1) and lines (1) per hypothesis, [lines, 2]."""
+        """Return [1, 1] for each line that equals one of its references, and [0, 1] for others."""
         self.check_references(hypotheses, label)
         columns = zip(*map(_without_line_ends, self.references), strict=True)
         pairs = zip(_without_line_ends(hypotheses), columns, strict=True)
@@ -69,7 +69,7 @@ class ClassScores:
     calibration_error: float | None
     """Expected calibration error, or None if there are no probabilities."""
     confusion: NDArray[np.int64]
-    """Confusion matrix, number of texts by [gold, predicted] class."""
+    """Confusion matrix: number of texts, [gold class, predicted class]."""
 
 
 def class_scores(
@@ -118,7 +118,7 @@ COLUMNS = ("error", "accuracy", "macro_f1", "calibration_error")
 
 @dataclass(frozen=True)
 class ClassificationReport:
-    """Result of `score_predictions`."""
+    """Scores of systems against gold labels, with their signature."""
 
     signature: Signature
     classes: list[str]
@@ -128,7 +128,7 @@ class ClassificationReport:
 
 
 Predictions = tuple[list[str], "list[float] | None"]
-"""Predicted labels of a file, and their probabilities, or None if a line has no probability."""
+"""Predicted labels in a file, and their probabilities, or None if any probability is missing."""
 
 
 def score_predictions(
@@ -142,7 +142,7 @@ def score_predictions(
     Args:
         gold: file with a label, a tab and a text on each line; predictions can contain other labels
         systems: prediction files by system, one per seed; each line contains a label, and
-            optionally a tab and the probabilities of the classes
+            optionally a tab and probabilities as LABEL=PROBABILITY, separated by spaces
         baseline: name of the system with which the error rates of all other systems are compared
         samples: number of paired bootstrap samples for this comparison
     """

@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 PURPOSE = "Extracting edits with ERRANT"
 UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Treebank"
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
-"""Substitution costs for different lemmas, for different open-class parts of speech, and for other
-different parts of speech."""
+"""Substitution costs if the lemmas differ, if two open-class parts of speech differ, and if other
+parts of speech differ."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that require torch."""
@@ -47,14 +47,14 @@ FACTORIES = {
     *("tok2vec", "tagger", "morphologizer", "parser", "senter", "sentencizer"),
     *("attribute_ruler", "lemmatizer", "trainable_lemmatizer"),
 }
-"""Allowed component factories, for the attributes in `NEEDED` and for sentence boundaries."""
+"""Factories of the spaCy components that may be loaded from a folder."""
 SAFE_NAME = re.compile(r"[\w-]+|@architectures = spacy(-legacy)?\.(?!Torch)\w+\.v\d+")
 """Pattern for the names of components and functions that pipeline settings may contain."""
 
 READ = {"ORTH", "TEXT", "LOWER", "IS_SPACE", "TAG", "DEP"}
-"""Token attributes that cached rules may read."""
+"""Token attributes that rules may read if `_CachedRules` caches their results."""
 ANNOTATED = ["TAG", "DEP", "POS", "MORPH", "LEMMA"]
-"""Token attributes that cached rules may set."""
+"""Token attributes that rules may set if `_CachedRules` caches their results."""
 
 AlignmentStep = tuple[str, int, int, int, int]
 """Operation, start and end in the source, then start and end in the corrected sentence.
@@ -90,13 +90,13 @@ class Annotator:
         self._errant: Any = errant.load("en", self._nlp)
 
     def edits(self, source: str, corrected: str) -> list[M2Edit]:
-        """Return the edits from `source` to `corrected`, in source order."""
+        """Return the edits that turn `source` into `corrected`, in source order."""
         return self.sentences([(source, [corrected], 0)])[0].annotators[0]
 
     def sentences(self, pairs: Sequence[AnnotatedPair]) -> list[M2Sentence]:
         """Return an M2 sentence per source, with one annotator per corrected sentence.
 
-        Each distinct sentence is parsed once, all in one batch. Unchanged sources are not parsed.
+        All distinct sentences are parsed in one batch. Unchanged sources are not parsed.
         """
         words = [(source.split(), [text.split() for text in texts]) for source, texts, _ in pairs]
         changed = {
@@ -121,7 +121,7 @@ class Annotator:
         return sentences
 
     def _parse(self, documents: Iterable[Any]) -> Iterable[Any]:
-        """Run the pipeline on a batch of documents."""
+        """Run the pipeline on a batch of documents, with cached rules if possible."""
         if self._rules is None:
             return cast(Iterable[Any], self._nlp.pipe(documents))
         return map(self._rules.annotate, self._nlp.pipe(documents, disable=self._rules.names))
@@ -137,7 +137,7 @@ class Annotator:
 class _CachedRules:
     """Replacement for the attribute ruler and the lemmatizer that caches their results by token.
 
-    Both process single tokens. Documents that match a pattern of several tokens are not cached.
+    Documents that match a pattern of several tokens are processed without the cache.
     """
 
     def __init__(self, nlp: Any) -> None:
@@ -149,10 +149,10 @@ class _CachedRules:
             (self._single if _is_single(rule) else self._longer).add(**rule)
         self._new_document = partial(import_optional("spacy.tokens", PURPOSE).Doc, nlp.vocab)
         self._known: dict[tuple[int, ...], tuple[int, ...]] = {}
-        """Attributes of a token after both components, by its attributes before them."""
+        """Token attributes after both components, by the attributes before both components."""
 
     def annotate(self, document: Any) -> Any:
-        """Return a document with the annotations from both components."""
+        """Add the annotations of both components to a document. Return the document."""
         # spaCy warns about a matcher without patterns.
         if not len(document) or (len(self._longer.matcher) and self._longer.match(document)):
             return self._lemmatizer(self._ruler(document))
@@ -185,18 +185,18 @@ def _is_single(rule: Mapping[str, Any]) -> bool:
 
 
 def _attributes(document: Any) -> list[tuple[int, ...]]:
-    """Return the attribute ids of each token, starting with its form."""
+    """Return the attribute ids of each token: the form, then the `ANNOTATED` attributes."""
     return list(map(tuple, document.to_array(["ORTH", *ANNOTATED]).tolist()))
 
 
 def _annotated(document: Any, tokens: Sequence[Sequence[int]]) -> Any:
-    """Return a document with the attribute ids of its tokens replaced."""
+    """Set the `ANNOTATED` attribute ids of a document's tokens. Return the document."""
     return document.from_array(ANNOTATED, np.array(tokens, dtype=np.uint64))
 
 
 @dataclass(frozen=True)
 class _Alignment:
-    """An alignment with the attributes that errant's merging rules read."""
+    """Alignment with the attribute names of errant's `Alignment`, for errant's merging rules."""
 
     orig: Any
     cor: Any
@@ -225,7 +225,7 @@ def align_documents(before: Any, after: Any) -> list[AlignmentStep]:
 def _substitution_costs(
     before: Any, after: Any, rows: NDArray[np.uint64], columns: NDArray[np.uint64]
 ) -> NDArray[np.float64]:
-    """Return substitution costs [rows, columns], 0 for tokens that are equal except for case."""
+    """Return substitution costs, [source, corrected]. Tokens that differ only in case cost 0."""
     process, distance = (
         import_optional(f"rapidfuzz.{name}", PURPOSE, "gec") for name in ("process", "distance")
     )
@@ -312,7 +312,7 @@ def _transposed(
 
 
 def _trace_back(table: list[list[str]]) -> list[AlignmentStep]:
-    """Return the steps from the start of the table to its last cell."""
+    """Trace the operations back from the last cell. Return the alignment steps in order."""
     row, column = len(table) - 1, len(table[0]) - 1
     steps: list[AlignmentStep] = []
     while row or column:
@@ -336,8 +336,8 @@ def packages() -> str:
 def _unneeded_torch_hidden() -> Iterator[None]:
     """Hide torch from spaCy's first import, unless a package for pipelines with torch is installed.
 
-    spaCy imports torch if it is installed. This takes longer than loading a pipeline, and a process
-    that has imported torch cannot fork workers that share the pipeline.
+    spaCy imports torch if it is installed. The import takes longer than loading a pipeline, and a
+    process that has imported torch cannot fork workers that share the pipeline.
     """
     if {"torch", "thinc"} & sys.modules.keys() or any(map(find_spec, TORCH_PIPELINES)):
         yield

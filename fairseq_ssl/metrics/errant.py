@@ -86,12 +86,12 @@ def compare_edits(edits: Sequence[M2Edit], gold: Sequence[M2Edit]) -> TypedCount
 def choose_annotator(
     choices: Iterable[Sequence[TypedCounts]], beta: float = 0.5
 ) -> list[TypedCounts]:
-    """Return each sentence's counts against the annotator whose edits maximize F.
+    """Return each sentence's counts against the annotator whose edits maximize the F score.
 
-    F is computed over all sentences up to and including the current sentence.
+    The F score is computed over all sentences up to and including the current sentence.
 
-    As in errant, F is rounded to four digits. Ties are broken by more correct edits, then fewer
-    wrong edits, then fewer missing edits, then the order of the annotators.
+    As in errant, the score is rounded to four digits. Ties are broken by more correct edits, then
+    fewer wrong edits, then fewer missing edits, then the order of the annotators.
     """
     total, counts = (0, 0, 0), []
     for sentence in choices:
@@ -108,7 +108,7 @@ def choose_annotator(
 
 
 def errant_scores(counts: Iterable[float], beta: float = 0.5) -> tuple[float, float, float]:
-    """Return precision, recall and F, 0 to 1, from counts of correct, wrong and missing edits."""
+    """Compute precision, recall and F score, 0 to 1, from correct, wrong and missing edits."""
     correct, wrong, missing = counts
     return f_scores(correct, correct + wrong, correct + missing, beta)
 
@@ -118,14 +118,14 @@ TIERS: dict[str, Callable[[str], str]] = {
     "type": main_type,
     "full-type": str,
 }
-"""Functions that map a type to its category, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
+"""Functions from error types to categories, as in ``errant_compare -cat 1``, ``2`` and ``3``."""
 
 
 def count_categories(counts: Iterable[TypedCounts], tier: str) -> dict[str, TypeTotals]:
-    """Sum the counts of a corpus by category.
+    """Sum edit counts over sentences, by category of the error type.
 
     Args:
-        counts: counts of each sentence
+        counts: edit counts of each sentence, by error type
         tier: a key of `TIERS`
 
     Returns:
@@ -258,7 +258,7 @@ class Errant(EditMetric):
         return self._compare(edits, self.gold)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return precision, recall and F of a corpus in percent, by name."""
+        """Return the precision, recall and F score of a corpus in percent, by name."""
         return self._named(errant_scores(rows.sum(0).tolist(), self.beta))
 
     def parameters(self) -> dict[str, Any]:

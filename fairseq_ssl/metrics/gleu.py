@@ -34,7 +34,7 @@ MAX_N = 4
 SAMPLES = 500
 """Number of sampling rounds if there are several references."""
 OF_SINGLE = "mean of single references"
-"""Name of the value for comparisons with several references. It depends only on summed counts."""
+"""Name of the value that is compared if there are several references (see `total_score`)."""
 
 
 class Gleu(ReferenceMetric):
@@ -101,7 +101,7 @@ class Gleu(ReferenceMetric):
         return metric._score_sentence(hypothesis)
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:
-        """Return each hypothesis's counts for all annotators, [sentences, annotators * 10]."""
+        """Return the `GleuCounts` of each hypothesis, [sentences, annotators * 10]."""
         self.check_references(hypotheses, label)
         if self.sources is None:
             raise UsageError("GLEU needs the uncorrected text. Set `sources`.")
@@ -148,7 +148,7 @@ class Gleu(ReferenceMetric):
         return {self.name: self.total_score(np.where(row == 0, 1, row))}
 
     def parameters(self) -> dict[str, Any]:
-        """Return the signature's parameters: references, and samples for several references."""
+        """Return the signature's parameters: the numbers of references and of sampling rounds."""
         samples = {"samples": SAMPLES} if self._scored_references > 1 else {}
         return {**super().parameters(), **samples}
 
@@ -160,7 +160,7 @@ class Gleu(ReferenceMetric):
 def gleu_counts(
     hypotheses: Sequence[str], sources: Sequence[str], references: Sequence[Sequence[str]]
 ) -> GleuCounts:
-    """Return the counts for each sentence and annotator, [sentences, annotators, 10]."""
+    """Return the `GleuCounts` for each sentence and annotator, [sentences, annotators, 10]."""
     counts = np.zeros((len(hypotheses), len(references), 2 + 2 * MAX_N))
     for number, (hypothesis, source) in enumerate(zip(hypotheses, sources, strict=True)):
         ours, before = _grams(hypothesis), _grams(source)
@@ -184,7 +184,7 @@ def _grams(line: str) -> Grams:
 
 
 def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
-    """Return the 10 `GleuCounts` for a sentence and a reference."""
+    """Return the `GleuCounts` for a sentence and a reference."""
     length = output[0].total()
     counts = [length, reference[0].total()]
     for n, (grams, before, gold) in enumerate(zip(output, source, reference, strict=True)):
@@ -195,7 +195,7 @@ def _match_counts(output: Grams, source: Grams, reference: Grams) -> list[int]:
 
 
 def gleu_of(counts: GleuCounts) -> float:
-    """Compute GLEU in percent from summed counts [10]. It is 0 if any count is 0."""
+    """Compute GLEU in percent from summed counts [10]. GLEU is 0 if any count is 0."""
     if not counts.all():
         return 0.0
     length, reference_length = counts[:2]

@@ -1,4 +1,4 @@
-"""Base classes for metrics, scores over seeds, and the paired bootstrap."""
+"""Metric base classes, scores over seeds, and paired bootstrap resampling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SeedRange:
     """Scores of a system over random seeds."""
 
     values: Sequence[float]
-    """One score per seed. There must be at least one."""
+    """One score per seed, for at least one seed."""
 
     @property
     def mean(self) -> float:
@@ -39,17 +39,17 @@ class SeedRange:
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     def format(self, digits: int = 2) -> str:
-        """Return ``61.20 ± 0.35``, or ``61.20`` for a single seed."""
+        """Format mean and standard deviation as ``61.20 ± 0.35``, or one score as ``61.20``."""
         mean = f"{self.mean:.{digits}f}"
         return f"{mean} ± {self.std:.{digits}f}" if len(self.values) > 1 else mean
 
     def __str__(self) -> str:
-        """Return the mean and the standard deviation with two decimals."""
+        """Return the mean and, for several seeds, the standard deviation with two decimals."""
         return self.format()
 
 
 def cell(values: Sequence[float], digits: int = 2) -> str:
-    """Return a table cell: ``61.20 ± 0.35 (3)`` for three seeds, ``not run`` without values."""
+    """Return a table cell, such as ``61.20 ± 0.35 (3)`` for 3 seeds, or ``not run`` if empty."""
     return f"{SeedRange(values).format(digits)} ({len(values)})" if values else "not run"
 
 
@@ -274,7 +274,7 @@ class ReferenceMetric(Metric):
         ]
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Raise an error if there are no references, or if hypotheses are not parallel to them."""
+        """Raise an error if references are missing or not parallel to the hypotheses."""
         if not self.references:
             raise UsageError(f"{self.name} needs references. Set `references`.")
         for name, lines in zip(self._labels, self.references, strict=True):
@@ -319,7 +319,7 @@ class EditMetric(Metric):
         return {"beta": self.beta, "annotators": annotators}
 
     def _named(self, scores: Sequence[float]) -> dict[str, float]:
-        """Convert precision, recall and F from fractions to percentages, keyed by name."""
+        """Convert precision, recall and F score to percentages, keyed by name."""
         names = ("Precision", "Recall", self.name)
         return {name: 100 * value for name, value in zip(names, scores, strict=True)}
 
@@ -364,7 +364,7 @@ def paired_bootstrap(
 
 
 def text_lines(text: TextSource, label: str) -> list[str]:
-    """Return the lines in a file or a list. Raise TypeError unless they are strings.
+    """Return the lines in a file or a list. Raise TypeError if an item is not a string.
 
     Args:
         text: path of a text file, or list of lines
@@ -400,7 +400,7 @@ def text_label(text: object, default: str) -> str:
 
 
 def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: int) -> None:
-    """Raise an error unless there are `count` hypotheses (1 or more), one per line of `name`."""
+    """Raise an error unless `hypotheses` is a nonempty list of strings, one per line of `name`."""
     if isinstance(hypotheses, str) or not hasattr(hypotheses, "__len__"):
         kind = type(hypotheses).__name__
         raise TypeError(f"`hypotheses` is of type {kind}. Expected a list of strings.")

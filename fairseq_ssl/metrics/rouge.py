@@ -19,11 +19,11 @@ READ_BY_ROUGE = re.compile("[A-Za-z0-9]")
 
 
 class Rouge(ReferenceMetric):
-    """Mean F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum.
+    """F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, each averaged over the summaries.
 
-    ROUGE-L treats a summary as one sentence. ROUGE-Lsum splits it at `sentence_mark`. With several
-    references, the highest score is used. As in the original script, words consist of digits and
-    Latin letters without accents.
+    ROUGE-L treats a summary as one sentence. ROUGE-Lsum splits summaries at `sentence_mark`. With
+    several references, the highest score is used. As in the original script, words consist of
+    digits and Latin letters without accents.
 
     Args:
         references: one text per annotator (default: passed to each call)
@@ -49,7 +49,7 @@ class Rouge(ReferenceMetric):
         self.sentence_mark = sentence_mark
 
     def check_references(self, hypotheses: Sequence[str], label: str) -> None:
-        """Also raise DataError if ROUGE finds no words in most lines of a reference text."""
+        """Also raise DataError if ROUGE finds no words in most reference lines with letters."""
         super().check_references(hypotheses, label)
         for name, lines in zip(self._labels, self.references, strict=True):
             texts = [line for line in map(self._split, lines) if any(map(str.isalpha, line))]
@@ -85,7 +85,7 @@ class Rouge(ReferenceMetric):
         }
 
     def sentence_values(self, row: SentenceStatistics) -> dict[str, float]:
-        """Return the F1 of each variant in percent."""
+        """Return the F1 of each variant for one summary, in percent."""
         return self.values(row[None])
 
     def parameters(self) -> dict[str, Any]:

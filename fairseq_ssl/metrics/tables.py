@@ -40,7 +40,7 @@ M2_SUFFIXES = (".m2", *(f".m2{suffix}" for suffix in COMPRESSIONS))
 STDIN = Path("-")
 
 Levels = dict[str, list[int]]
-"""Sentence indices by level."""
+"""Sentence indices by level, a named subset of the test set."""
 
 
 @dataclass
@@ -61,7 +61,7 @@ class ScoreBreakdown:
     unit: str
     """Name of the score in the cells."""
     columns: list[str]
-    """Names of the systems or levels."""
+    """Column names: systems, or levels if `key` is ``shares``."""
     rows: dict[str, list[SeedRange | None]]
     """Scores by row name, one per column. A score is None if no edit has the error type."""
     counts: dict[str, list[list[TypeTotals]]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class SystemScores:
             self.breakdown.rows[kind] = [_type_scores(seeds, beta) for seeds in counts[kind]]
 
     def _analyze_gold_types(self, gold: Sequence[M2Sentence], levels: Levels) -> None:
-        """Compute percentages of the most frequent types among the gold edits for each level."""
+        """Compute the percentage of each frequent error type among the gold edits of each level."""
         counts = {level: _gold_types(gold[n] for n in indices) for level, indices in levels.items()}
         total = sum(counts.values(), Counter[str]())
         frequent = sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_FREQUENT]
@@ -210,7 +210,7 @@ class SystemScores:
             ]
 
     def values(self) -> dict[str, list[SeedRange]]:
-        """Return the scores over seeds by value name, with an item for each system."""
+        """Return the scores of each system over seeds, keyed by the metric's value names."""
         values = [
             [self.metric.values(output.rows) for output in outputs]
             for outputs in self.systems.values()
@@ -337,7 +337,7 @@ def read_levels(path: Path, sentences: int) -> Levels:
 
 
 def _gold_types(sentences: Iterable[M2Sentence]) -> Counter[str]:
-    """Count the gold edits of all annotators by main type, except the type UNK."""
+    """Count the gold edits of all annotators by main type, without edits of the type UNK."""
     return Counter(
         main_type(edit.type)
         for sentence in sentences

@@ -78,7 +78,7 @@ class _DeferredModule(ModuleType):
 
 @contextmanager
 def deferred_statistics() -> Iterator[None]:
-    """Replace modules in `STATISTICS` with placeholders in the block, unless they are imported."""
+    """Replace modules in `STATISTICS` with placeholders in the block, unless already imported."""
     modules = {name: _DeferredModule(name) for name in STATISTICS if name not in sys.modules}
     if "sklearn" in modules:
         vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]

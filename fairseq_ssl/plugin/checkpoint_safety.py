@@ -101,8 +101,8 @@ class _PeerTorch(_TorchWrapper):
     """A wrapper around torch for `fairseq.distributed.utils`. Its `load` accepts any object.
 
     When several processes resume or fine-tune, the first process loads the checkpoint safely and
-    sends it to the others. The sent options are no longer plain values, so PyTorch 2.6 and later
-    would reject them.
+    sends it to the others. The sent options are configuration objects, which PyTorch 2.6 and
+    later would reject.
     """
 
     @staticmethod
@@ -179,7 +179,7 @@ def restore_progress(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _restore_patience(state: dict[str, Any]) -> int:
-    """Restore the --patience count of validations without improvement (default: 0). Return it."""
+    """Restore and return the --patience count of validations without improvement (default: 0)."""
     progress, counter = state.get(PROGRESS, {}), _patience_counter()
     runs = int(progress.get("num_runs") or 0)
     if counter is not None:
@@ -391,7 +391,7 @@ def _shorten_user_errors(
 
 
 def _user_error(error: BaseException) -> str | None:
-    """Return the message of a user error, also from a spawned process, or None for other errors."""
+    """Return the message of a user error, even from a spawned process, or None for other errors."""
     if isinstance(error, FairseqSslError):
         return str(error)
     if isinstance(error, ProcessRaisedException):  # the last line is the message of the process

@@ -140,7 +140,7 @@ def _disable_encoder_fastpath(stock: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _smooth_labels_in_chunks(stock: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute the loss in chunks of tokens. fairseq stores log-probabilities for a whole batch."""
+    """Compute the smoothed loss in chunks. fairseq stores log-probabilities for a whole batch."""
     from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 
     from fairseq_ssl.criterions.criterion import smoothed_cross_entropy

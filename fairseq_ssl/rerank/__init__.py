@@ -1,4 +1,4 @@
-"""Rerank n-best lists with weighted scores, and select outputs of several systems (post-ensemble).
+"""Rerank n-best lists with weighted scores, or select among system outputs (post-ensemble).
 
 Example:
     >>> from fairseq_ssl import rerank

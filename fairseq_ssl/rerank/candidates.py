@@ -1,4 +1,4 @@
-"""Arrays of scores and metric counts for n-best candidates, and selection of the best ones."""
+"""Arrays of candidate scores and metric counts, and selection of the best candidates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IntegerArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidates:
-    """Candidate scores of all sentences, rounded to integers and stored as doubles."""
+    """Candidate scores, scaled by a power of ten, rounded to integers and stored as doubles."""
 
     names: tuple[str, ...]
     """Feature names, in the order of the last axis of `scores`."""
@@ -49,7 +49,7 @@ class Candidates:
         """Collect, scale and round the scores. Raise DataError if a score is missing.
 
         Args:
-            lists: for each sentence, the scores by name of one or more candidates
+            lists: scores of each candidate by name, [sentences][candidates]
             names: names of the features (default: all scores of the first candidate)
             file: name of the list in messages
         """

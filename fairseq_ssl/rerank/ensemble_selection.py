@@ -30,7 +30,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class EnsembleChoice:
-    """Result of `post_ensemble`."""
+    """Outputs that `post_ensemble` selected, and the number of words with vectors."""
 
     lines: list[str]
     """Selected outputs."""
@@ -39,7 +39,7 @@ class EnsembleChoice:
     words: int
     """Number of words in all outputs for sentences on which the systems disagree."""
     known: int
-    """Number of these words that have a vector."""
+    """Number of the counted `words` that have a vector."""
 
 
 def post_ensemble(
@@ -140,7 +140,7 @@ def similarities(directions: SimilarityArray) -> SimilarityArray:
 
 
 def choose_output(texts: Sequence[str], means: MeanVectors) -> int:
-    """Return the index of the output with the highest similarity. The first output wins a tie."""
+    """Return the index of the output with the highest mean similarity. The first one wins ties."""
     if len(set(texts)) == 1:
         return 0
     scores = similarities(np.stack([means(text) for text in texts]))

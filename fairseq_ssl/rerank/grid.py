@@ -183,7 +183,7 @@ class BoxSearch:
 
 
 def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
-    """Remove the candidates that cannot win in a box. Also return the sum of |d| for each feature.
+    """Remove the candidates that cannot win in a box. Also return sums of |d| (below), [features].
 
     Each candidate is compared with the winner at the center of the box. Let d be the candidate's
     scores minus the winner's, and w the weights. The bound of w * d uses the highest weights for
@@ -230,7 +230,7 @@ def sum_counts(rest: Undecided, points: NDArray[np.int64]) -> IntegerArray:
 
 
 def _find_winners(totals: IntegerArray) -> NDArray[np.bool_]:
-    """Return a mask of the candidates with the highest total, except for the first candidate.
+    """Return a mask of the candidates with the highest total, without the first candidate's row.
 
     Ties go to the earliest candidate. `totals` has the shape [size, ...], and the mask has the
     shape [size - 1, ...].

@@ -54,7 +54,7 @@ class Intervals:
     """Intervals of a line, in each of which the best candidates do not change."""
 
     ends: IntegerArray
-    """Interval bounds, from 0 to 1, [intervals + 1]."""
+    """Interval bounds, from 0 (begin) to 1 (end), [intervals + 1]."""
     sums: SentenceSums
     """Summed metric counts of the best candidates, [intervals, counts]."""
 
@@ -97,7 +97,7 @@ def line_search(
 
 @dataclass(frozen=True)
 class LineSearch:
-    """Line search that moves a point until no line through it improves the score."""
+    """Search that moves a point until none of the searched lines through it improves the score."""
 
     candidates: Candidates
     statistics: CandidateStatistics
@@ -111,7 +111,7 @@ class LineSearch:
     def from_point(self, weights: Weights) -> LineSearchResult:
         """Repeatedly move to the best point on the lines through the current point.
 
-        Return the last point, from which no line improves the score.
+        Return the last point, for which none of the searched lines improves the score.
         """
         here = self.evaluate(weights)
         while True:
@@ -124,7 +124,7 @@ class LineSearch:
             here = best
 
     def along(self, begin: Weights, end: Weights) -> LineSearchResult:
-        """Return the midpoint of the best interval between two points, and its score."""
+        """Return the midpoint of the best interval between two points, and the midpoint's score."""
         parts = intervals(self.candidates, self.statistics, begin, end)
         values = self.statistics.metric.values(parts.sums)
         values = np.where(np.diff(parts.ends) > MIN_INTERVAL, values, -1.0)
@@ -188,7 +188,7 @@ def _extend(weights: Weights, end: Weights) -> Weights:
 
 
 def _scale(weights: IntegerArray) -> Weights:
-    """Scale weights to a maximum of SCORE_UNITS and round. Return zeros if none is positive."""
+    """Scale weights to the maximum SCORE_UNITS and round. Return zeros if no weight is positive."""
     largest = weights.max()
     if largest <= 0:
         return np.zeros(len(weights), np.int64)
@@ -197,5 +197,5 @@ def _scale(weights: IntegerArray) -> Weights:
 
 
 def _random_point(draw: np.random.Generator, features: int) -> Weights:
-    """Draw a point from the uniform Dirichlet distribution."""
+    """Draw weights from the uniform Dirichlet distribution, and scale them with `_scale`."""
     return _scale(draw.dirichlet(np.ones(features)))

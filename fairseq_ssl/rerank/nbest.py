@@ -85,9 +85,9 @@ class NBest:
 
     @classmethod
     def read(cls, path: str | Path, **options: Any) -> NBest:
-        """Read a list from a file, decompressed according to its suffix.
+        """Read a list from a plain or compressed file.
 
-        The options are the keyword arguments of `parse`, except `name`.
+        `options` are keyword arguments of `parse`, except `name`.
         """
         return cls.parse(read_lines(path), str(as_path(path)), **options)
 
@@ -117,7 +117,7 @@ def check_indices(groups: Iterable[SentenceCandidates], name: str) -> Iterator[S
 def merge(lists: Mapping[str, NBest]) -> NBest:
     r"""Merge n-best lists for the same sentences, without duplicates.
 
-    Candidates with the same text get the scores from all lists.
+    Candidates with the same text become one candidate with the scores from all lists.
 
     Args:
         lists: n-best lists by name
@@ -241,7 +241,7 @@ def format_nbest(groups: Iterable[SentenceCandidates]) -> Iterator[str]:
 
 
 def format_candidate(index: int, candidate: Candidate) -> str:
-    """Format a candidate of the sentence `index` as a line in Moses format."""
+    """Format a candidate of sentence `index` in Moses format. Raise DataError for text with |||."""
     if SEPARATOR in candidate.text:
         raise DataError(
             f"A candidate of sentence {index} contains {SEPARATOR}, the separator of n-best "
@@ -311,8 +311,8 @@ def merge_sentences(
 ) -> Iterator[SentenceCandidates]:
     """Yield the candidates for each sentence from all lists, without duplicates.
 
-    Candidates with the same text get the scores from all lists. If a list contains duplicates, the
-    first one is kept.
+    Candidates with the same text become one candidate with the scores from all lists. If one list
+    contains duplicates, the first of them is kept.
 
     Args:
         lists: n-best lists for the same sentences, by name

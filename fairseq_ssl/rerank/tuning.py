@@ -162,7 +162,7 @@ class TuningData:
 
 
 def _shared_features(nbest: NBest) -> list[str]:
-    """Return the names of the scores that all candidates have, and log the other names.
+    """Return the names of the scores that all candidates have. Log a warning for other scores.
 
     If no score is shared, return the score names of the first candidate.
     """
@@ -187,7 +187,7 @@ def _short_signature(method: str, parameters: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """Result of `tune`. `str` returns its short signature."""
+    """Tuned weights and their scores. `str` returns the short signature."""
 
     weights: dict[str, float]
     scores: dict[str, float]
@@ -216,7 +216,7 @@ def tune(
     search: WeightSearch | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> TunedWeights:
-    """Find the weights that maximize the corpus score of the selected candidates.
+    """Search for the weights that maximize the corpus score of the selected candidates.
 
     See Kiyono (2022), eq. 5.2.
 
@@ -258,7 +258,7 @@ def tune(
 
 @dataclass(frozen=True)
 class FeatureAnalysis:
-    """Result of `analyze`. `str` returns its short signature."""
+    """Scores of weights, oracles and single features. `str` returns the short signature."""
 
     scores: dict[str, float]
     """Corpus scores of first, random and oracle candidates and of weights, in percent, by name."""

@@ -37,7 +37,7 @@ from fairseq_ssl.rerank.nbest import (
 )
 
 DIGITS = 12
-"""Number of digits to which weighted sums are compared."""
+"""Number of digits to which weighted sums are rounded before they are compared."""
 BLOCK = 10_000
 """Number of sentences that `apply_to_lines` keeps in memory."""
 
@@ -87,7 +87,7 @@ def apply_to_lines(
 def sort_candidates(
     groups: Sequence[SentenceCandidates], weights: Mapping[str, float], name: str, line: int = 1
 ) -> Iterator[SentenceCandidates]:
-    """Sort the candidates for each sentence, best first. The weighted sums become their totals.
+    """Sort the candidates for each sentence, best first, and set totals to the weighted sums.
 
     Candidates with equal sums keep their order. To detect ties between decimal numbers, sums are
     rounded to 12 digits, relative to the sentence's largest weighted score.
@@ -116,7 +116,7 @@ def sort_candidates(
 
 
 def read_weights(path: str | Path) -> dict[str, float]:
-    """Read the weights from a JSON file with the content that `TunedWeights.content` returns."""
+    """Read weights from a JSON file in the format of `TunedWeights.content`."""
     return parse_weights("\n".join(read_lines(path)), str(path))
 
 
@@ -138,7 +138,7 @@ def parse_weights(text: str, name: str) -> dict[str, float]:
 
 
 def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict[str, float]:
-    """Return the weights above 0. Raise UsageError for invalid weights.
+    """Return the weights above 0. Raise UsageError for negative, infinite or too small weights.
 
     Args:
         weights: weights by score name
@@ -259,7 +259,7 @@ class FeatureValue:
     alone: float
     """Score of the candidates with the highest value of the feature."""
     without: float | None
-    """Score of weights that are tuned without the feature. It is None for a single feature."""
+    """Score of weights that are tuned without the feature, or None if it is the only feature."""
 
 
 def score_bounds(

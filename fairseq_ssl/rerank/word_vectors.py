@@ -229,7 +229,7 @@ def train_vectors(
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """Iterable over lines of text files as lists of words. gensim iterates several times."""
+    """Iterable over the words of each line in text files, which gensim reads several times."""
 
     paths: Sequence[Path]
     rewrite: LineRewriter = str

@@ -14,7 +14,7 @@ from functools import cached_property
 Cell = int
 """Cell index: source position times the width of the lattice, plus output position."""
 Tables = tuple[list[int], list[int], list[int]]
-"""Three tables of the steps on minimal paths: steps that pair, delete and insert words.
+"""Steps on minimal paths in three tables: matches and substitutions, deletions, insertions.
 
 Each table contains one bit vector per column, with one bit per row.
 """
@@ -35,7 +35,7 @@ class Lattice:
     output: Sequence[str]
     cells: list[Cell]
     steps: dict[Cell, dict[Cell, int]]
-    """Number of distances (1 or 2) that allow each step, by end cell and start cell."""
+    """Number of edit distances (1 or 2) with a minimal path over a step, by end and start cell."""
 
     @cached_property
     def width(self) -> int:
@@ -135,7 +135,7 @@ def _unit_cost_tables(matches: list[int], length: int) -> Tables:
 
 
 def _double_cost_tables(matches: list[int], length: int) -> Tables:
-    """Compute the tables of the longest common subsequence, so that a substitution costs 2."""
+    """Compute the tables of the distance in which a substitution costs 2 (LCS distance)."""
     every = (2 << length) - 2
     level = every  # the length is the same as in the cell above
     pairs, deletes, inserts = [0], [every], [0]

@@ -1,7 +1,7 @@
 """Merge lattice steps into edits, and find the path with the most gold edits.
 
-Scores are the same as in m2scorer, including its details: edit lengths, duplicate arcs, and ties
-between shortest paths. m2scorer finds arcs with the Floyd-Warshall algorithm and a path with the
+Edit lengths, duplicate arcs and ties between shortest paths are handled as in m2scorer, so that
+scores are the same. m2scorer finds arcs with the Floyd-Warshall algorithm and a path with the
 Bellman-Ford algorithm. Here, the cells are in topological order. Arcs are therefore extended by one
 step at a time, and few Bellman-Ford sweeps are needed.
 """
@@ -123,7 +123,7 @@ def _single_steps(
 
 
 def _without_kept(into: list[dict[int, Merged]], order: list[Arc]) -> list[Arc]:
-    """Remove arcs of several steps that only keep words from `into`. Return the remaining arcs.
+    """Remove from `into` all arcs of several steps that change no word. Return the other arcs.
 
     An arc after a removed arc is never removed, because m2scorer removes items from a list while
     iterating over it, which skips the next item.
@@ -245,7 +245,7 @@ class ArcPaths:
         return weights
 
     def _shortest(self, favored: dict[Arc, float]) -> list[int]:
-        """Return the predecessor of each cell on its shortest path (Bellman-Ford).
+        """Return the predecessor of each cell on the shortest path to the cell (Bellman-Ford).
 
         Distances are rounded as in m2scorer. Among equal distances, the first arc wins. Because the
         arcs are ordered, few sweeps change a distance.

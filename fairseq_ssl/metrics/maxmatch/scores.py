@@ -66,7 +66,7 @@ def count_matches(pairs: Sequence[tuple[M2Sentence, str]]) -> list[list[MatchCou
 
 
 def proposed_edits(sentence: M2Sentence, output: str) -> list[list[ArcEdit]]:
-    """Return the edits that match each annotator best, one list per annotator, sorted by id."""
+    """Return the system edits that best match each annotator, sorted by annotator id."""
     return _propose(sentence, output, _gold(sentence))
 
 
@@ -117,9 +117,9 @@ def matches(path: Iterable[ArcEdit], gold: Sequence[GoldEdit]) -> int:
 
 
 def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -> list[MatchCounts]:
-    """Return each sentence's counts against the annotator whose edits maximize F.
+    """Return each sentence's counts against the annotator whose edits maximize the F score.
 
-    F is computed over all sentences up to and including the current sentence.
+    The F score is computed over all sentences up to and including the current sentence.
 
     Ties are broken by more correct edits, then by a lower sum of the proposed edits and beta^2
     times the gold edits, then by the order of the annotators.
@@ -139,7 +139,7 @@ def choose_gold(counts_of: Iterable[Sequence[MatchCounts]], beta: float = 0.5) -
 
 
 def _f(correct: float, proposed: float, gold: float, beta: float) -> float:
-    """Return F, 0 to 1, for choosing an annotator. It is 1 if there are no edits."""
+    """Compute the F score, 0 to 1, for choosing an annotator. It is 1 if there are no edits."""
     below = beta * beta * gold + proposed
     return (1 + beta * beta) * correct / below if below else float(correct == 0)
 
@@ -176,7 +176,7 @@ class MaxMatch(EditMetric):
         return np.array(counts, dtype=np.float64)
 
     def values(self, rows: SentenceStatistics) -> dict[str, float]:
-        """Return precision, recall and F of a corpus in percent, by name."""
+        """Return the precision, recall and F score of a corpus in percent, by name."""
         correct, proposed, gold = rows.sum(0).tolist()
         return self._named(f_scores(correct, proposed, gold, self.beta))
 

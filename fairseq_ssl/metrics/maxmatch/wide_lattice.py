@@ -29,7 +29,7 @@ FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
 """Maximum number of arcs to compute for one gold edit."""
 SHORT = 100
-"""In rows with this many cells or more, gold corrections limit the length of insertions."""
+"""Number of cells in a row from which gold corrections limit the length of insertions."""
 
 
 class WidePaths:
@@ -69,7 +69,7 @@ class WidePaths:
         return edit_between(self._lattice, cells[before], cells[after])
 
     def _parents(self, favored: dict[int, set[int]]) -> list[list[int]]:
-        """Return the predecessor of each state and cell, encoded as cell * states + state."""
+        """Return predecessors, [state][cell], encoded as cell index * number of states + state."""
         lattice, count = self._lattice, self._unchanged + 2
         costs = [[FAR] * len(self._number) for _ in range(count)]
         parents = [[0] * len(self._number) for _ in range(count)]
@@ -117,7 +117,7 @@ class WidePaths:
                         yield self._number[cell], self._number[end]
 
     def _row(self, number: int) -> list[Cell]:
-        """Return the cells of the row after `number` source words."""
+        """Return the cells in the lattice row that follows `number` source words."""
         cells, begin = self._lattice.cells, number * self._lattice.width
         return cells[bisect_left(cells, begin) : bisect_left(cells, begin + self._lattice.width)]
 
