@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY  # noqa: E402
 from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 
+from fairseq_ssl.checkpoints.stored_options import REMOVED, UNUSED  # noqa: E402
 from fairseq_ssl.edits.decoding import CorrectionSearch  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError, flag  # noqa: E402
 from fairseq_ssl.models.bytenet import ByteNetConfig  # noqa: E402
@@ -114,6 +116,14 @@ def test_fields_without_a_help_text_are_stored_but_are_no_options() -> None:
 def test_wrong_values_are_rejected(build: Any, option: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"^{flag(option)} is "):
         build(argparse.Namespace(**{option: value}), None)
+
+
+def test_no_option_has_the_name_of_a_removed_option() -> None:
+    """The values of such an option would be deleted from checkpoints."""
+    configs = [OPTIONS.get(name) or getattr(cls, "__dataclass") for name, cls, _ in registered()]
+    names = {field.name for config in configs for field in fields(config)}
+    assert len(names) > 50
+    assert not names & {*REMOVED, *UNUSED}
 
 
 @pytest.mark.parametrize(("name", "cls"), [row[:2] for row in registered()])
