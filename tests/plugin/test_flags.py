@@ -17,6 +17,7 @@ fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY  # noqa: E402
+from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
 from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 
 from fairseq_ssl.checkpoints.stored_options import REMOVED, UNUSED  # noqa: E402
@@ -116,6 +117,15 @@ def test_fields_without_a_help_text_are_stored_but_are_no_options() -> None:
 def test_wrong_values_are_rejected(build: Any, option: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"^{flag(option)} is "):
         build(argparse.Namespace(**{option: value}), None)
+
+
+def test_papers_name_everything_that_is_registered() -> None:
+    registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY, OPTIMIZER_REGISTRY
+    named = {name for paper in PAPERS for name in paper.registered}
+    for registry in registries:
+        own = {n for n, cls in registry.items() if cls.__module__.startswith("fairseq_ssl.")}
+        assert own, "the registry contains our classes"
+        assert own <= named
 
 
 def test_no_option_has_the_name_of_a_removed_option() -> None:
