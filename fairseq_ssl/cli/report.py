@@ -6,6 +6,7 @@ import argparse
 
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines
+from fairseq_ssl.report.builder import METRICS, Comparison, write_report
 
 EXAMPLES = """\
   fairseq-ssl report work/wmt20/small/runs -o report.html --test-set test \\
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--metric",
-        choices=("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy"),
+        choices=METRICS,
         help="metric for comparing systems and sorting sentences (default: m2 with --gold; gleu "
         "if the outputs are similar to --source; otherwise bleu)",
     )
@@ -74,8 +75,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @options.one_writer
 def run(args: argparse.Namespace) -> None:
     """Write the page and print its path."""
-    from fairseq_ssl.report import Comparison, write_report
-
     named = {word: options.split_name(word) for word in args.inputs}
     folders = [path for name, path in named.values() if name is None]
     systems = options.named_files(word for word, (name, _) in named.items() if name)

@@ -39,9 +39,8 @@ SOURCE = "uncorrected text"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add a subcommand for each metric."""
     subcommands = Subcommands(parser, "METRIC", "metrics, in percent")
-    m2 = _add(
-        subcommands, "m2", "F-score of edits with MaxMatch (Dahlmeier and Ng, 2012), as in m2scorer"
-    )
+    summary = "F-score of edits with MaxMatch (Dahlmeier and Ng, 2012), as in m2scorer"
+    m2 = _add(subcommands, "m2", summary, has_references=False)
     options.add_path(m2, "--gold", GOLD, required=True)
     _add_edit_options(m2)
     _add_errant(subcommands)
@@ -51,15 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "GLEU of tokenized corrected text (Napoles et al., 2015), as in the authors' script",
     )
     options.add_path(gleu, "--source", SOURCE, required=True)
-    options.add_references(gleu)
     bleu = _add(subcommands, "bleu", "BLEU, computed with sacreBLEU")
-    options.add_references(bleu)
     bleu.add_argument(
         "--tokenize", default="13a", metavar="NAME", help="sacreBLEU tokenizer (default: 13a)"
     )
     summary = "chrF2 or chrF2++ (Popovic, 2015, 2017), computed with sacreBLEU"
     chrf = _add(subcommands, "chrf", summary)
-    options.add_references(chrf)
     what = "max order of word n-grams, 2 for chrF++"
     options.add_integer(chrf, "--word-order", what, 0, minimum=0, maximum=6)
     rouge = _add(
@@ -67,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "rouge",
         "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only",
     )
-    options.add_references(rouge)
     rouge.add_argument("--stem", action="store_true", help="compare stems (Porter stemmer)")
     rouge.add_argument(
         "--sentence-mark",
@@ -75,11 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="token between the sentences of a summary (default: none, so ROUGE-Lsum equals "
         "ROUGE-L)",
     )
-    accuracy = _add(subcommands, "accuracy", "percentage of lines equal to a reference")
-    options.add_references(accuracy)
+    _add(subcommands, "accuracy", "percentage of lines equal to a reference")
 
 
-def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.ArgumentParser:
+def _add(
+    subcommands: Subcommands, name: str, summary: str, has_references: bool = True
+) -> argparse.ArgumentParser:
     """Add the subcommand of a metric with the options that all metrics share. Return the parser."""
     parser = subcommands.add(name, summary, _run)
     parser.set_defaults(by=None)
@@ -91,6 +87,8 @@ def _add(subcommands: Subcommands, name: str, summary: str) -> argparse.Argument
         help=f"hypotheses, one sentence per line, - for stdin{more}; files with the same NAME are "
         "runs of a system with different seeds, reported as mean and standard deviation",
     )
+    if has_references:
+        options.add_references(parser)
     options.add_format(parser)
     group = parser.add_argument_group("comparisons")
     group.add_argument(
@@ -146,7 +144,7 @@ def _add_edit_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_errant(subcommands: Subcommands) -> None:
     summary = "F-score of edits with ERRANT (Bryant et al., 2017), span-based correction"
-    parser = _add(subcommands, "errant", summary)
+    parser = _add(subcommands, "errant", summary, has_references=False)
     options.add_path(
         parser, "--gold", f"{GOLD} (default: edits extracted from --source and --reference)"
     )

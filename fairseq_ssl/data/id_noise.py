@@ -16,7 +16,6 @@ from fairseq_ssl.errors import ConfigurationError, DataError, UsageError
 from fairseq_ssl.noise.batch import GOLDEN, Noise, NoisedBatch, Random, TokenBatch
 from fairseq_ssl.noise.block_noise import NOISES, WITHIN_WORDS, NoiseSpec, build_noise, parse_noise
 from fairseq_ssl.noise.tokens import Unigrams
-from fairseq_ssl.options import options_of
 from fairseq_ssl.text.spans import Ids, Spans
 from fairseq_ssl.text.tokenization import MARKER
 
@@ -228,13 +227,7 @@ def uses_mask(settings: Sequence[NoiseSpec]) -> bool:
 
 def describe_id_noises() -> str:
     """Return a one-line description of all id noises with their options and defaults."""
-    descriptions = []
-    for kind in ON_IDS:
-        options = ", ".join(
-            f"{name}={field.default}" for name, field in options_of(NOISES[kind]).items()
-        )
-        descriptions.append(f"{kind} ({options})")
-    return "; ".join(descriptions)
+    return ", ".join(str(NoiseSpec(kind, {})) for kind in ON_IDS)
 
 
 def _key(mask: int | None) -> np.uint64:

@@ -92,6 +92,10 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     """
     requested = parse_filters(filters) if isinstance(filters, str) else filters
     built = [(_build_filter(request, sides), request) for request in requested]
+    for rule, request in built:
+        if sides < 2 and getattr(rule, "compares_sides", False):
+            what = "compares a source with a target, but the text has only one side. Pass both."
+            raise UsageError(f"The filter {_name(request)} {what}")
     built.sort(key=lambda pair: isinstance(pair[0], DuplicateFilter))
     duplicates = [rule for rule, _ in built if isinstance(rule, DuplicateFilter)]
     if len(duplicates) > 1:

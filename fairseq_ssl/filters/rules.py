@@ -7,7 +7,7 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,9 @@ class Filter(ABC, Generic[RowScore]):
 
     Subclass it to write your own filter. Specify it as ``package.module:Class``, or pass an
     instance. A dataclass can declare options with `filters.option`. If it has a field ``sides``,
-    the field is set to the number of sides. An interrupted run of `filter_files` resumes if its
-    filters are specified by name and their modules have not changed. With instances, the run starts
-    anew.
+    the field is set to the number of sides. A filter must not remember earlier rows, because each
+    process reads other rows. An interrupted run of `filter_files` resumes if its filters are
+    specified by name and their modules have not changed. With instances, the run starts anew.
 
     >>> class Question(Filter):
     ...     "Drop pairs in which only one side is a question."
@@ -53,6 +53,9 @@ class Filter(ABC, Generic[RowScore]):
     >>> list(filter_pairs([("Why ?", "Warum ?"), ("Why ?", "Darum .")], [Question()]))
     [('Why ?', 'Warum ?')]
     """
+
+    compares_sides: ClassVar[bool] = False
+    """True for a filter of pairs, which rejects text with one side."""
 
     @abstractmethod
     def score(self, rows: Sequence[Row]) -> list[RowScore]:
@@ -203,13 +206,9 @@ class MaxLengthFilter(LengthFilter):
 class IdenticalFilter(Filter[bool]):
     """Drop pairs with identical sides."""
 
-    sides: int
+    compares_sides = True
     ignore_case: bool = option(False, "also drop pairs that differ only in case")
     ignore_spaces: bool = option(False, "also drop pairs that differ only in spaces")
-
-    def __post_init__(self) -> None:
-        if self.sides < 2:
-            raise UsageError("The text has only one side. Pass a source and a target to compare.")
 
     def score(self, rows: Sequence[Row]) -> list[bool]:
         """Return True for each row with identical sides, and False for the other rows."""

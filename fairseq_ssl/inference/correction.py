@@ -156,14 +156,14 @@ class CorrectionConfig(CorrectionSearch):
     @property
     def search(self) -> CorrectionSearch:
         """Search options. Unset options have the value in the first model, or in `DEFAULT`."""
-        first = Path(self.models[0])
+        first, stored = Path(self.models[0]), DEFAULT
         if self.format == ONNX:
-            return self.or_else(read_onnx_config(first).search)
-        if self.format == GECTOR:
+            stored = read_onnx_config(first).search
+        elif self.format == GECTOR:
             from fairseq_ssl.checkpoints.gector import read_search
 
-            return self.or_else(read_search(first, optional_path(self.encoder)))
-        return self.or_else(DEFAULT)
+            stored = read_search(first, optional_path(self.encoder))
+        return self.or_else(stored.or_else(DEFAULT))
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import fields
 from functools import partial, update_wrapper
 from typing import Any
 
 from fairseq import models
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import FairseqIncrementalDecoder
+from fairseq.models import MODEL_DATACLASS_REGISTRY, FairseqIncrementalDecoder
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError, reject_options
@@ -61,11 +62,14 @@ def encoder_sizes(layers: int, dim: int, inner_dim: int, heads: int) -> dict[str
 def register_architectures(model: str, architectures: dict[str, dict[str, Any]]) -> None:
     """Register named architectures of a model, each with its non-default options."""
     for name, defaults in architectures.items():
-        fill = partial(_fill, defaults)
+        fill = partial(_fill, model, defaults)
         models.register_model_architecture(model, name)(update_wrapper(fill, _fill))
 
 
-def _fill(defaults: dict[str, Any], args: Any) -> None:
+def _fill(model: str, defaults: dict[str, Any], args: Any) -> None:
+    if not isinstance(args, Namespace):  # a checkpoint, which lacks options that were added later
+        declared = {field.name: field.default for field in fields(MODEL_DATACLASS_REGISTRY[model])}
+        defaults = {name: declared[name] for name in declared.keys() - args.keys()} | defaults
     fill_defaults(args, **defaults)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from fairseq_ssl.report.score_files import (
     ReportFiles,
     ScoreComparison,
     collect_files,
+    metric_direction,
     metric_name,
 )
 from fairseq_ssl.report.sentences import (
@@ -39,7 +40,15 @@ TEST_SET = "test"
 """Name of the default test set."""
 MAX_NAMES = 10
 """Maximum number of names to list in an error message."""
-METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
+METRICS: dict[str, Callable[[Sentences, Comparison], Metric]] = {
+    "bleu": lambda texts, comparison: Bleu(texts.references, comparison.tokenize or "13a"),
+    "chrf": lambda texts, _: Chrf(texts.references),
+    "chrf++": lambda texts, _: Chrf(texts.references, word_order=2),
+    "gleu": lambda texts, _: Gleu(texts.references, texts.source),
+    "m2": lambda _, comparison: MaxMatch(comparison.gold or []),
+    "accuracy": lambda texts, _: Accuracy(texts.references),
+}
+"""Functions that create the metric of a report, by the name that users choose."""
 logger = logging.getLogger(__name__)
 
 Statistics = Mapping[str, list[SentenceStatistics]]
@@ -71,7 +80,7 @@ class Comparison:
     def __post_init__(self) -> None:
         convert_fields(self, ["source", "gold"], ["references"])
         if self.metric is not None:
-            check_choice("metric", self.metric, METRICS)
+            check_choice("metric", self.metric, tuple(METRICS))
 
 
 def write_report(
@@ -246,22 +255,14 @@ def _add_scores(
 
 def build_metric(sentences: Sentences, comparison: Comparison) -> Metric:
     """Return the metric. Raise UsageError if its references, source or M2 file are not set."""
-    name, references = sentences.metric, sentences.references
-    if name == "m2":
-        if comparison.gold is None:
-            raise UsageError("The metric m2 needs gold edits. Set `gold` to an M2 file.")
-        return MaxMatch(comparison.gold)
+    name = sentences.metric
+    if name == "m2" and comparison.gold is None:
+        raise UsageError("The metric m2 needs gold edits. Set `gold` to an M2 file.")
     if name == "gleu" and sentences.source is None:
         raise UsageError("The metric gleu needs source sentences. Set `source`.")
-    if not references:
+    if name != "m2" and not sentences.references:
         raise UsageError(f"The metric {name} needs references. Set `references`.")
-    if name == "gleu":
-        return Gleu(references, sentences.source)
-    if name == "bleu":
-        return Bleu(references, comparison.tokenize or "13a")
-    if name == "accuracy":
-        return Accuracy(references)
-    return Chrf(references, 2 if name == "chrf++" else 0)
+    return METRICS[name](sentences, comparison)
 
 
 def _scores(
@@ -278,10 +279,11 @@ def _compare(
     metric: Metric, statistics: Statistics, title: str, baseline: str | None
 ) -> ScoreComparison:
     """Compare the systems with the baseline, by default the system with the best mean."""
+    direction = metric_direction(metric.compared)
 
     def mean(name: str) -> float:
         values = [metric.values(rows)[metric.compared] for rows in statistics[name]]
-        return sum(values) / len(values)
+        return direction * sum(values) / len(values)
 
     reference = baseline or max(statistics, key=mean)
     differences = {
@@ -291,4 +293,4 @@ def _compare(
     }
     of = "" if metric.compared == metric.name else f", {metric.compared},"
     best = "" if baseline else " (best system)"
-    return ScoreComparison(f"{title}{of} against {reference}{best}", differences)
+    return ScoreComparison(f"{title}{of} against {reference}{best}", differences, direction < 0)

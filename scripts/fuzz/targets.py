@@ -9,6 +9,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fairseq_ssl.filters import chain
+from fairseq_ssl.noise.block_noise import NOISES
+
 TEXT = b"one two three .\nThe cats sit on a mat , and sleep .\nthe cat\nA last line ;\n"
 OTHER = b"eins zwei drei .\nDie Katzen sitzen .\ndie Katze\nEine letzte Zeile ;\n"
 TWO_LINES = b"The cat sits .\nDogs bark .\n"
@@ -67,6 +70,8 @@ class Target:
 
 
 JOBS = "--jobs 1"
+RULES = ",".join(name for name in chain.FILTERS if name != "langid")
+"""All filters except `langid`, which drops the samples."""
 TARGETS = {
     f"noise.{kind}": Target(
         f"noise {{text}} --method {kind} -o {{out}} {JOBS} {more}",
@@ -74,12 +79,11 @@ TARGETS = {
         ("--seed",),
     )
     for kind, more in {
-        "direct": "--counts {counts}",
+        **dict.fromkeys(NOISES, "--counts {counts}"),
+        "confusion": "--counts {counts} --confusion-sets {sets}",
         "shuffle": "",
-        "confusion": "--confusion-sets {sets}",
+        "characters": "",
         "characters:rate=0.3": "",
-        "learner": "",
-        "negatives": "--counts {counts}",
     }.items()
 }
 TARGETS |= {
@@ -191,7 +195,7 @@ TARGETS |= {
         (),
     ),
     "filter.gz": Target(
-        "filter {one.gz} {two.gz} --filter clean,duplicates,encoding -o {out}.gz {out}2.gz "
+        f"filter {{one.gz}} {{two.gz}} --filter {RULES} -o {{out}}.gz {{out}}2.gz "
         "--jobs 1",
         {"one.gz": TEXT, "two.gz": OTHER},
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ fairseq_ssl.register()
 from fairseq import options  # noqa: E402
 from fairseq.criterions import CRITERION_REGISTRY  # noqa: E402
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY  # noqa: E402
+from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
 from fairseq.tasks import TASK_REGISTRY  # noqa: E402
 
+from fairseq_ssl.checkpoints.stored_options import REMOVED, UNUSED  # noqa: E402
 from fairseq_ssl.edits.decoding import CorrectionSearch  # noqa: E402
 from fairseq_ssl.errors import ConfigurationError, flag  # noqa: E402
 from fairseq_ssl.models.bytenet import ByteNetConfig  # noqa: E402
@@ -114,6 +117,23 @@ def test_fields_without_a_help_text_are_stored_but_are_no_options() -> None:
 def test_wrong_values_are_rejected(build: Any, option: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"^{flag(option)} is "):
         build(argparse.Namespace(**{option: value}), None)
+
+
+def test_papers_name_everything_that_is_registered() -> None:
+    registries = ARCH_MODEL_REGISTRY, TASK_REGISTRY, CRITERION_REGISTRY, OPTIMIZER_REGISTRY
+    named = {name for paper in PAPERS for name in paper.registered}
+    for registry in registries:
+        own = {n for n, cls in registry.items() if cls.__module__.startswith("fairseq_ssl.")}
+        assert own, "the registry contains our classes"
+        assert own <= named
+
+
+def test_no_option_has_the_name_of_a_removed_option() -> None:
+    """The values of such an option would be deleted from checkpoints."""
+    configs = [OPTIONS.get(name) or getattr(cls, "__dataclass") for name, cls, _ in registered()]
+    names = {field.name for config in configs for field in fields(config)}
+    assert len(names) > 50
+    assert not names & {*REMOVED, *UNUSED}
 
 
 @pytest.mark.parametrize(("name", "cls"), [row[:2] for row in registered()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from papers import PAPERS
 
 from fairseq_ssl.plugin import unchanged_logging
-from tests.conftest import PACKAGE, Run
+from tests.conftest import PACKAGE, ROOT, Run
 
 CHECK = """
 from fairseq.models import ARCH_MODEL_REGISTRY
@@ -35,6 +36,23 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_names_are_registered(run: Run, tmp_path: Path, way: str) -> None:
     run(sys.executable, "-c", CHECK.join((*WAYS[way], "")), cwd=tmp_path)
+
+
+def test_the_plug_in_on_the_page_sets_all_options(run: Run, tmp_path: Path) -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    ((code),) = re.findall(r"```python\n(# my_plugin/__init__\.py\n.*?)```", page, re.DOTALL)
+    (tmp_path / "my_plugin.py").write_text(code)
+    script = """
+from argparse import Namespace
+import my_plugin
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq_ssl.models.shape_transformer import DEFAULTS
+args = Namespace(arch="my_shape_transformer")
+ARCH_CONFIG_REGISTRY[args.arch](args)
+assert args.encoder_layers == 3
+assert vars(args).items() >= DEFAULTS.items()
+"""
+    run(sys.executable, "-c", script, cwd=tmp_path)
 
 
 def test_help_imports_no_large_package(run: Run, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from fairseq_ssl import filters
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.filters import Filter, RowFilter, filter_files, filter_job, filter_pairs, option
-from fairseq_ssl.filters.rules import Row
+from fairseq_ssl.filters.rules import IdenticalFilter, Row
 from fairseq_ssl.io import blocks
 from fairseq_ssl.io.jobs import Progress
 
@@ -141,8 +141,9 @@ def test_masks_of_duplicates_and_of_unequal_columns_are_rejected() -> None:
 def test_monolingual_and_empty_input() -> None:
     assert list(filter_pairs(["b", "a b", "b", "", "c"], "clean:max=1,duplicates")) == ["b", "c"]
     assert list(filter_pairs([], "clean,identical,duplicates:by=target")) == []
-    with pytest.raises(UsageError, match="only one side"):
-        filter_pairs(["a"], "identical")
+    for rules in ("identical", [IdenticalFilter()]):
+        with pytest.raises(UsageError, match="only one side"):
+            filter_pairs(["a"], rules)
 
 
 def test_pairs_keep_their_type_and_are_read_lazily() -> None:

@@ -89,7 +89,7 @@ def test_max_length_measures_each_side_in_its_unit(source: str, target: str, kep
     ],
 )
 def test_identical(options: dict[str, bool], source: str, target: str, kept: bool) -> None:
-    assert stays(IdenticalFilter(2, **options), source, target) is kept
+    assert stays(IdenticalFilter(**options), source, target) is kept
 
 
 SPACES = [char for char in map(chr, range(sys.maxunicode + 1)) if char.isspace() and char != "\n"]

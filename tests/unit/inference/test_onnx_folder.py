@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.model_folder import CHECKSUMS
+from fairseq_ssl.edits.decoding import DEFAULT
 from fairseq_ssl.errors import DataError, UnsafeCheckpointError
+from fairseq_ssl.inference import CorrectionConfig
 from tests.pretrained import change_tokenizer
 from tests.unit.generation import random_taggers
 
@@ -141,6 +144,14 @@ def test_damaged_folders_are_rejected(
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_search_option_that_the_folder_lacks_has_its_default(folder: Path) -> None:
+    (folder / CHECKSUMS).unlink()
+    settings(search={"keep_bias": 0.25})(folder)
+    assert CorrectionConfig((folder,), iterations=2).search == replace(
+        DEFAULT, keep_bias=0.25, iterations=2
+    )
 
 
 def external(location: str) -> Damage:

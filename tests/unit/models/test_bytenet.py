@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY, build_model
+from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_ssl.errors import ConfigurationError
@@ -29,6 +30,16 @@ PREVIOUS = previous([words + words for words in SENTENCES])
 
 def build(kind: str = "bytenet", **options: Any) -> Any:
     return tiny_models.build(kind, **{"bytenet_unfold": "1.2,1", **KINDS[kind], **options})
+
+
+def test_a_checkpoint_without_an_option_is_built_with_its_default() -> None:
+    options = {**vars(ByteNetConfig()), **TINY, "_name": "bytenet_simplified"}
+    del options["bytenet_sets"], options["bytenet_uncompressed"]
+    cfg = OmegaConf.create(options)
+    OmegaConf.set_struct(cfg, True)
+    stack = build_model(cfg, task()).encoder.stack
+    assert len(stack.blocks) == ByteNetConfig.bytenet_sets * 3
+    assert stack.width == TINY["bytenet_dim"], "the architecture's value"
 
 
 @torch.enable_grad()

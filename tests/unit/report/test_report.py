@@ -11,8 +11,9 @@ import pytest
 
 from fairseq_ssl.cli.main import main
 from fairseq_ssl.errors import UsageError
-from fairseq_ssl.metrics.metric import BootstrapResult
-from fairseq_ssl.report import Comparison, interval_plot, write_report
+from fairseq_ssl.metrics import Accuracy
+from fairseq_ssl.metrics.metric import BootstrapResult, SentenceStatistics
+from fairseq_ssl.report import Comparison, builder, interval_plot, write_report
 from fairseq_ssl.report.page import best_scores, score_table
 from fairseq_ssl.report.score_files import ReportedScore, ScoreComparison, collect_files
 
@@ -250,3 +251,23 @@ def test_a_wrong_input_is_named_and_kept(
     assert culprit in capsys.readouterr().err
     assert all(path.read_bytes() == text for path, text in texts.items())
     assert not (tmp_path / "r.html").exists()
+
+
+class ErrorRate(Accuracy):
+    name = "error rate"
+
+    def values(self, rows: SentenceStatistics) -> dict[str, float]:
+        return {self.name: 100 - super().values(rows)[self.name]}
+
+
+def test_the_best_system_has_the_lowest_error_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(builder.METRICS, "errors", lambda texts, _: ErrorRate(texts.references))
+    reference = write(tmp_path / "reference", "a\nb\n" * 50)
+    systems = {"good": [reference], "bad": [write(tmp_path / "bad", "a\nx\n" * 50)]}
+    comparison = Comparison(references=[reference], metric="errors")
+    write_report(tmp_path / "r.html", systems=systems, comparison=comparison)
+    page = (tmp_path / "r.html").read_text()
+    assert "against good (best system)" in page
+    assert 'class="interval worse"' in page
