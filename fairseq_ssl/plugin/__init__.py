@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from fairseq_ssl.errors import needs_torch
+from fairseq_ssl.io.executors import silence_library_warnings
 
 __all__ = ["REGISTERING_MODULES", "register_all"]
 
@@ -47,6 +48,7 @@ takes a second of CPU time (``scripts/benchmarks/start_up.py``)."""
 
 def register_all() -> None:
     """Patch fairseq and import `REGISTERING_MODULES`. Further calls have no effect."""
+    silence_library_warnings()
     with needs_torch("Training and decoding"), deferred_statistics(), unchanged_logging():
         import fairseq  # noqa: F401
 
