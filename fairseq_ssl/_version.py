@@ -1,3 +1,3 @@
 """Version of the package, in a module without imports."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -59,7 +59,7 @@ class Declaration:
     """A short flag in fairseq's commands, such as ``-s``."""
 
     def expected(self) -> str:
-        """Describe the valid values, such as ``0 to 1``. Return "" if all values are valid."""
+        """Return a description of the valid values, such as ``0 to 1``, or "" if all are valid."""
         if self.choices:
             *others, last = self.choices
             return f"{', '.join(others)} or {last}"

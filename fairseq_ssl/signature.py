@@ -24,12 +24,12 @@ class Signature:
     parameters: dict[str, Any] = field(default_factory=dict)
     """Values that do not depend on the machine: settings, counts, and digests of models and other
     resources."""
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict, repr=False)
     """Machine-dependent values, such as paths and times, which only the JSON file contains."""
     version: str = __version__
 
     def __str__(self) -> str:
-        """Return the short form, such as ``average|which:last|n:5|version:0.2.0``.
+        """Return the short form, such as ``average|which:last|n:5|version:0.3.0``.
 
         Lists, mappings, and strings that contain ``|`` or are longer than `MAX_LENGTH` are shown as
         a digest. Parameters that are None or empty are omitted.

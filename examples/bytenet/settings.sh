@@ -95,7 +95,8 @@ KINDS="${KINDS:-supervised backtranslation reconstruction}"
 expect KINDS "bytenet supervised backtranslation reconstruction" $KINDS
 PAIRS="${PAIRS:-1920209}" MONO="${MONO:-10000000}" VOCABULARY="${VOCABULARY:-32000}"
 TEXT_ARCH="${TEXT_ARCH:-transformer}"
-TEXT_FLAGS="${TEXT_FLAGS---share-all-embeddings}" # TEXT_FLAGS= for separate embeddings
+# Pairs with longer sentences are skipped. Without --share-all-embeddings, the embeddings are separate.
+TEXT_FLAGS="${TEXT_FLAGS---share-all-embeddings --max-source-positions 1000 --max-target-positions 1000}"
 TEXT_LR="${TEXT_LR:-5e-4}" WARMUP="${WARMUP:-1000}" MAX_TOKENS="${MAX_TOKENS:-4000}"
 UPDATES="${UPDATES:-100000}"
 START="${START:-$((UPDATES / 3))}"            # first update with reconstruction
@@ -120,6 +121,12 @@ for task in $TASKS; do
       ;;
     text)
       TEXT_SHARE="$(divided "$MAX_TOKENS" GPUS)"
+      # A sentence that is longer than a batch is an error in fairseq.
+      if [[ "$SCALE" == paper && "$KINDS" != bytenet ]] && ((TEXT_SHARE < 1000)); then
+        echo "GPUS is $GPUS, but a GPU needs 1,000 tokens of the $MAX_TOKENS of a batch (MAX_TOKENS), the longest sentence." \
+          "Expected $((MAX_TOKENS / 1000)) GPUs or fewer for the task text." >&2
+        exit 2
+      fi
       [[ " $KINDS " != *" bytenet "* ]] || BYTENET_UPDATE_FREQ="$(divided "$BYTENET_BATCH" GPUS BYTENET_SHARE)"
       ;;
   esac

@@ -80,7 +80,7 @@ score_m2() { # M2 NAME=TEXT...
 score_set() { # SET NAME=TEXT...
   data_dir "$1.src" "$1.src"
   local set="$DATA_DIR/$1" references=("$DATA_DIR/$1".ref[0-9])
-  if [[ -e "$set.m2" || -n "${DRY_RUN:-}" ]]; then
+  if [[ -e "$set.m2" || (-n "${DRY_RUN:-}" && ! -e "$set.src") ]]; then # a dry run without data
     [[ " $METRICS " != *" m2 "* ]] || score_m2 "$set.m2" "${@:2}"
     [[ " $METRICS " != *" errant "* ]] || run fairseq-ssl score errant "${@:2}" --gold "$set.m2" \
       --spacy-model "${SPACY_MODEL:-en_core_web_sm}"

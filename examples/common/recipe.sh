@@ -44,7 +44,6 @@ if [[ ! "$JOBS" =~ ^[1-9][0-9]{0,3}$ ]]; then
   echo "JOBS is '$JOBS'. Expected a number, 1 or more." >&2
   exit 2
 fi
-[[ -n "${DRY_RUN:-}" ]] && JOBS=1
 
 # With LAUNCH=torchrun all nodes run the step, and all but the first only take part in training runs.
 OTHER_NODE=""
@@ -115,6 +114,12 @@ prepared() {
   # fairseq separates folders by colons, and steps quote names with apostrophes.
   if [[ "$WORK" == *[:\']* ]]; then
     echo "WORK is $WORK. Expected a folder without a colon or an apostrophe in its name." >&2
+    exit 2
+  fi
+  local folder="$WORK"
+  until [[ -e "$folder" ]]; do folder="$(dirname "$folder")"; done
+  if [[ -z "${DRY_RUN:-}" && ! (-d "$folder" && -w "$folder") ]]; then
+    echo "WORK is $WORK. Expected a folder to write to, but $folder is not one." >&2
     exit 2
   fi
   if [[ "$step" == [2-9]_*.sh && -z "${DRY_RUN:-}" && ! -d "$WORK" ]]; then
@@ -270,7 +275,7 @@ print_progress() { # LOG
 }
 
 spawn() {
-  if ((JOBS == 1)); then
+  if ((JOBS == 1)) || [[ -n "${DRY_RUN:-}" ]]; then
     "$@"
     return
   fi

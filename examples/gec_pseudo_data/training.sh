@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034,SC2086,SC2153  # settings.sh uses and sets them; words apart
 # Training of a system's model. To be sourced after settings.sh.
 
-lines_of() { # FILE NUMBER, which is printed in a dry run
-  if [[ -n "${DRY_RUN:-}" ]]; then
+lines_of() { # FILE NUMBER, which is printed in a dry run without the file, and in records
+  if [[ -n "${RECORDING:-}" || (-n "${DRY_RUN:-}" && ! -e "$1") ]]; then
     echo "$2"
   else
     await "$1"

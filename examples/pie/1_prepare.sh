@@ -120,15 +120,14 @@ last_text() { # WORK/text/gec.last: the pairs with LAST_LEVELS
 
 grammar() {
   local number text="$WORK/text/gec" needed=()
-  : "${BERT:?folder of a BERT as Hugging Face stores it}"
+  if [[ -z "${BERT:-}" || (-z "${DRY_RUN:-}" && ! -d "$BERT") ]]; then
+    echo "BERT is '${BERT:-}'. Expected the folder of a BERT in Hugging Face format." >&2
+    exit 2
+  fi
   [[ -z "$SYNTHETIC$SPELL_CHECK" ]] || needed+=("$CLEAN")
   [[ -z "$LAST_LEVELS" ]] || needed+=(train.levels)
   grammar_data "train.src, train.trg, valid.src, valid.trg, $CLEAN and the SETS, such as test.src and test.m2" \
     {train,valid}.{src,trg} "${needed[@]}"
-  if [[ -z "${DRY_RUN:-}" && ! -d "$BERT" ]]; then
-    echo "BERT is $BERT, which is not a folder. Expected the folder of a BERT in Hugging Face format." >&2
-    exit 2
-  fi
   local words="$WORK/dictionary/dict.src.txt"
   local dictionary=(--srcdict "$words" --tgtdict "$words")
   [[ -n "$SPELL_CHECK" ]] || headline "no SPELL_CHECK is set: unlike in the paper, the sets are not spell-checked"

@@ -78,6 +78,12 @@ case "$SCALE" in
     EMA_DECAY="${EMA_DECAY:-0.9995}" INNER_DROPOUT="${INNER_DROPOUT:-0.2}"
     gpus 4
     MAX_TOKENS="${MAX_TOKENS:-3000}"          # section 2.3, on each of 4 GPUs
+    # A text that is longer than a batch is an error in fairseq.
+    if [[ " $TASKS " == *" cnndm "* ]] && ((MAX_TOKENS < 801 || 12000 / GPUS < 801)); then
+      echo "GPUS=$GPUS MAX_TOKENS=$MAX_TOKENS: sources of cnndm have up to 801 tokens, which must fit into the part of a" \
+        "batch on a GPU. Expected 12 GPUs or fewer, and MAX_TOKENS of 801 or more." >&2
+      exit 2
+    fi
     UPDATE_FREQ="$(divided 12000 GPUS MAX_TOKENS)" TOKEN_SHARE="$MAX_TOKENS"
     STARTS="${STARTS:-4}"                     # number of checkpoints to fine-tune from, 3.1
     ;;
@@ -115,11 +121,6 @@ for kind in $KINDS; do
   [[ "$kind" =~ ^after[1-9][0-9]*$ ]] ||
     expect KINDS "scratch pretrained encoder_only decoder_only untuned afterN" "$kind"
 done
-# A text that is longer than a batch is an error in fairseq.
-if [[ " $TASKS " == *" cnndm "* ]] && ((TOKEN_SHARE < 801)); then
-  echo "MAX_TOKENS is $TOKEN_SHARE, but sources of cnndm have up to 801 tokens. Expected 801 or more, with fewer GPUS." >&2
-  exit 2
-fi
 if [[ " <s> <pad> </s> <unk> " == *" $SENTENCE_MARK "* ]]; then
   echo "SENTENCE_MARK is '$SENTENCE_MARK', a special symbol of fairseq. Expected a different word, such as <q>." >&2
   exit 2

@@ -91,7 +91,7 @@ class SwappedBleuConfig(TranslationConfig):
     subset: str = option("train", "split of the data", metavar="SPLIT")
     lines: int = option(
         10_000,
-        "number of random lines of the split",
+        "number of lines to sample from the split",
         low=1,
     )
     seed: int = option(1, "random seed", low=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +48,6 @@ class TuningResult:
     signature: Signature
     default: Trial
     best: Trial
-    decodings: int
-    """Number of combinations of options that were decoded, including the default."""
 
     @property
     def flags(self) -> DecodingOptions:
@@ -59,16 +56,11 @@ class TuningResult:
         return {name: value for name, value in self.best.options.items() if value != default[name]}
 
     def lines(self) -> list[str]:
-        """Return lines of text that describe the search and its scores."""
-        searched = prod(map(len, GRID.values()))
-        lines = [
-            f"{searched} combinations of {len(GRID)} options compared in the first round, "
-            f"{self.decodings} in all rounds"
+        """Return the scores of both trials as lines of text."""
+        return [
+            f"{name}: " + ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
+            for name, trial in (("default", self.default), ("best", self.best))
         ]
-        for name, trial in (("without", self.default), ("with", self.best)):
-            scores = ", ".join(f"{key} {value:.2f}" for key, value in trial.scores.items())
-            lines.append(f"{name}: {scores}")
-        return lines
 
 
 class StoredScores:
@@ -146,8 +138,9 @@ def tune_edit_confidence(
     }
     files = {"source": str(source), "models": list(map(str, config.models))}
     files |= {"data_dir": str(config.data_dir or "none"), "spelling": str(spelling or "none")}
-    result = TuningResult(Signature("edits-tune", params, files), trials[0], best, len(trials))
-    params.update({**result.flags, **best.scores})
+    result = TuningResult(Signature("edits-tune", params, files), trials[0], best)
+    scores = {name: round(score, 2) for name, score in best.scores.items()}
+    params.update(result.flags | scores)
     return result
 
 

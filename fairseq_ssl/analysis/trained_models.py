@@ -131,7 +131,7 @@ class TrainedModels:
         )
         if len(sizes) == 0:
             raise DataError(
-                f"The split of {self.task.cfg.data} has no sentences. Choose a different split."
+                f"The split in {self.task.cfg.data} contains no sentences. Choose another split."
             )
         if sizes.max() > min(max_length, max_tokens):
             raise DataError(

@@ -290,8 +290,8 @@ def require_folder(folder: str | Path | None) -> Path:
     """Return the data folder. Raise UsageError if it is None, since stored folders are not used."""
     if folder is None:
         raise UsageError(
-            "Set `data_dir` to the folder of the model's dictionaries. The folder stored in a "
-            "checkpoint is not used."
+            "The model needs its dictionaries. Set `data_dir` to their folder, because the folder "
+            "in the checkpoint is not used."
         )
     return Path(folder)
 

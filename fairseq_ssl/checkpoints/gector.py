@@ -327,7 +327,7 @@ def _th_file(path: Path) -> Path | None:
         )
     files = [path] if path.is_file() else sorted(path.glob("*.th"))
     if len(files) > 1:
-        raise DataError(f"{path} contains {len(files)} .th files. Expected one. Pass one file.")
+        raise DataError(f"{path} contains {len(files)} .th files. Pass one of them.")
     return files[0] if files else None
 
 

@@ -59,7 +59,9 @@ class OnnxConfig:
         """Read config.json from a folder. Raise FormatError if a field is missing or invalid."""
         content = read_json(folder / CONFIG, dict)
         if {name: content.get(name) for name in FORMAT} != FORMAT:
-            raise FormatError(f"{CONFIG} does not have the format and version {FORMAT}")
+            raise FormatError(
+                f"{CONFIG} is not that of a {FORMAT['format']}, version {FORMAT['version']}"
+            )
         values = {field.name: content.get(field.name) for field in fields(cls)}
         for field in fields(cls)[:-1]:
             value = values[field.name]

@@ -78,8 +78,8 @@ def add_predict(subcommands: Subcommands) -> None:
     options.add_input(predict, "texts, one per line", "file")
     predict.add_argument(
         "--split",
-        help="split of the data folder, such as test, to classify instead of FILE; faster for long "
-        "texts, which are already tokenized",
+        help="split of the data folder to classify instead of FILE, such as test; its texts are "
+        "already tokenized, which saves time",
     )
     options.add_integer(
         predict,

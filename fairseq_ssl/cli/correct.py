@@ -11,20 +11,18 @@ from typing import Any
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints.ensembles import is_checkpoint
-from fairseq_ssl.checkpoints.onnx_folder import is_onnx_folder
 from fairseq_ssl.cli import options
 from fairseq_ssl.cli.console import print_lines, progress
 from fairseq_ssl.edits.decoding import CorrectionSearch
 from fairseq_ssl.errors import UsageError
 from fairseq_ssl.inference.correction import (
-    FAIRSEQ,
+    ONNX,
     CorrectionConfig,
     LineFormat,
     correct_file,
     model_format,
 )
 from fairseq_ssl.io.executors import Initializer
-from fairseq_ssl.io.text_files import require_file
 from fairseq_ssl.options import add_options, passed
 
 EXAMPLES = """\
@@ -72,10 +70,8 @@ def check_models(models: Sequence[Path], inputs: str) -> None:
 
 def tagger_device(args: argparse.Namespace) -> Any:
     """Return --device, or cpu for ONNX models. Reject missing models, and ONNX models on a GPU."""
-    for path in args.models:  # before torch is imported, which can be missing
-        if model_format(path) == FAIRSEQ:
-            require_file(path, "a checkpoint, an output of export --to onnx, or a GECToR model")
-    if not is_onnx_folder(args.models[0]):
+    formats = [model_format(path) for path in args.models]  # without torch, which can be missing
+    if formats[0] != ONNX:
         return args.device
     if args.device not in (None, "auto", "cpu"):
         raise UsageError(
@@ -96,7 +92,7 @@ def corrector_config(args: argparse.Namespace, **fields: Any) -> CorrectionConfi
 
 def register(config: CorrectionConfig) -> Initializer | None:
     """Register the plug-in and return the process initializer. For ONNX models, return None."""
-    if config.is_onnx:
+    if config.format == ONNX:
         return None
     fairseq_ssl.register()
     return fairseq_ssl.register

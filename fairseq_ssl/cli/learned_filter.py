@@ -78,9 +78,9 @@ def _add_apply(subcommands: Subcommands) -> None:
     apply.add_argument(
         "--scores",
         metavar="FILE",
-        help="file for the scores of all pairs, one per line, above 0 for clean pairs, or a "
-        "folder if the outputs are folders; complete scores from an earlier run are reused "
-        "(default: OUTPUT.scores)",
+        help="file for the scores of all pairs, or a folder if the outputs are folders; each "
+        "line contains a score, above 0 for clean pairs; complete scores from an earlier run "
+        "are reused (default: OUTPUT.scores)",
     )
     options.add_device(apply)
     add_options(apply, ScoringConfig, ["fp16"])

@@ -253,6 +253,7 @@ def _run(words: list[str], debug: bool = False) -> int:
 def _run_command(name: str, words: Sequence[str], debug: bool) -> int:
     command, parser = load_command(name), command_parser(name)
     args = parser.parse_args(words)
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     silence_library_warnings()
     parser = getattr(args, "parser", parser)
     try:
@@ -337,7 +338,7 @@ def _check_named(args: argparse.Namespace) -> None:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str | Path) and not Path(path).name:
-                raise UsageError(f"{flag(option)} is the folder {path}. Expected a new path in it.")
+                raise UsageError(f"{flag(option)} is the folder {path}. Pass the path of a file.")
             if str(path) == "-" and value != [path]:
                 raise UsageError(
                     f"{flag(option)} cannot write to stdout (-) here. Pass the path of a file."

@@ -51,7 +51,7 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
 def _shard(word: str) -> tuple[int, int]:
     index, total = (parse_integer(part) for part in word.partition("/")[::2])
     if index is None or total is None or not 1 <= index <= total:
-        raise argparse.ArgumentTypeError(f"{word!r} is invalid. Expected I/N, such as 3/8.")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a shard. Expected I/N, from 1/N to N/N.")
     return index, total
 
 
@@ -84,7 +84,7 @@ def add_output_or_stdout(parser: Options, what: str = f"output {FORMATS}") -> No
 
 
 def add_job_output(parser: Options, what: str, name: str = "--output", **more: Any) -> None:
-    """Add an output option for a resumable job. Its value is a path, or a list with `nargs`.
+    """Add an output option for a resumable job. Its value is a string, or a list with `nargs`.
 
     Args:
         parser: parser or argument group
@@ -199,7 +199,7 @@ def split_name(word: str) -> tuple[str | None, Path]:
 
 
 def named_files(words: Iterable[str]) -> dict[str, list[Path]]:
-    """Parse words such as NAME=FILE. Return the files by name, which is the path by default."""
+    """Parse words such as NAME=FILE. Return lists of files by name. The default name is FILE."""
     files: dict[str, list[Path]] = {}
     for word in words:
         name, path = split_name(word)
@@ -317,8 +317,8 @@ def add_execution(
         type=_shard,
         default=(1, 1),
         metavar="I/N",
-        help="shard of a folder of parts, the I-th of N, such as $SLURM_ARRAY_TASK_ID/100; all "
-        "shards need the same OUTPUT (default: 1/1)",
+        help="process only shard I of N, with I from 1, such as $SLURM_ARRAY_TASK_ID/100; "
+        "OUTPUT must be a folder of parts, the same for all shards (default: 1/1)",
     )
     parser.add_argument(
         "--part-size",
@@ -332,7 +332,7 @@ def byte_size(word: str) -> int:
     """Parse a size such as 500M or 4G, as an argparse type. Return the number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{word!r} is invalid. Expected a size such as 500M.")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a size. Expected bytes, such as 500M.")
     return int(match[1]) << UNITS[match[2]]
 
 

@@ -87,9 +87,9 @@ def _add_merge(subcommands: Subcommands) -> None:
         "list",
         nargs="+",
         metavar="NAME=LIST",
-        help="name of a score and its n-best list, in Moses format or output of fairseq-generate "
-        f"--nbest N {options.FORMATS}; the score is log P / length ** lenpen (natural logarithm); "
-        "--subwords and --moses apply only to output of fairseq-generate",
+        help="name and path of an n-best list: Moses format, or output of fairseq-generate --nbest "
+        f"N {options.FORMATS}; for this output, NAME is the name of its score, log P / length ** "
+        "lenpen (natural logarithm), and --subwords and --moses apply",
     )
     merge.add_argument(
         "--right-to-left",
@@ -142,7 +142,9 @@ def _named_lists(words: Sequence[str]) -> dict[str, Path]:
         if not name or name != "".join(name.split()) or "=" in name:
             raise UsageError(f"{word!r} is not NAME=LIST. A name cannot contain spaces or =.")
         if name in lists:
-            raise UsageError(f"Two lists have the name {name!r}. Name them NAME=LIST.")
+            raise UsageError(
+                f"Two lists have the name {name!r}. Pass each list with its own NAME=LIST."
+            )
         lists[name] = path
     return lists
 
@@ -322,7 +324,7 @@ def _add_apply(subcommands: Subcommands) -> None:
 def _apply(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
-        raise UsageError("Pass either --weights or --weight.")
+        raise UsageError("The scores need weights. Pass either --weights or --weight.")
     if args.weights:
         text = "\n".join(options.input_lines(args.weights))
         weights = parse_weights(text, str(args.weights))

@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rouge.add_argument(
         "--sentence-mark",
         metavar="TOKEN",
-        help="token between the sentences of a summary (default: none, so ROUGE-Lsum is ROUGE-L)",
+        help="token between the sentences of a summary (default: none, so ROUGE-Lsum equals "
+        "ROUGE-L)",
     )
     accuracy = _add(subcommands, "accuracy", "percentage of lines equal to a reference")
     options.add_references(accuracy)
@@ -166,7 +167,7 @@ def _errant(args: argparse.Namespace) -> Metric:
             "--gold already contains sources and edits. Drop --source and --reference."
         )
     if not args.gold and not (args.source and args.reference):
-        raise UsageError("Pass --gold, or --source and --reference.")
+        raise UsageError("There are no gold edits. Pass --gold, or --source and --reference.")
     if args.by == LEVEL and not args.levels:
         raise UsageError("--by level needs --levels.")
     if args.levels and args.by not in (LEVEL, "share"):

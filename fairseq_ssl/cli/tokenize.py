@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     """Write the tokenized and truecased input, line by line, or a truecasing model."""
     rules = MosesRules(**passed(args, MosesRules))
     if not (rules.moses or args.truecase or args.train_truecase):
-        raise UsageError("Pass --moses, --truecase or --train-truecase.")
+        raise UsageError("No step is selected. Pass --moses, --truecase or --train-truecase.")
     if not args.train_truecase:
         job = options.line_job(args)
         options.print_summary(tokenize_file(args.file, rules=rules, truecase=args.truecase, **job))

@@ -162,7 +162,9 @@ def _remove_overlap(
     trained = [example.text for example in splits["train"] if duplicate_key(example.text) in held]
     both = leaked + trained
     if both and config.train_test_overlap == REJECT:
-        subject = f"{len(leaked)} unlabeled and {len(trained)} training texts are"
+        subject = (
+            f"{len(leaked)} unlabeled and {len(trained)} training texts are in other splits. One is"
+        )
         raise _overlap_error(subject, both[0], held)
     if both and config.train_test_overlap == DROP:
         unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
@@ -174,8 +176,8 @@ def _remove_overlap(
 
 def _overlap_error(subject: str, text: str, held: dict[bytes, str]) -> DataError:
     return DataError(
-        f"{subject} also in the {held[duplicate_key(text)]} split, such as {text[:80]!r}. Scores "
-        "on this split would be too high. Set `train_test_overlap` to drop, which removes such "
+        f"{subject} also in the {held[duplicate_key(text)]} split: {text[:80]!r}. Scores on this "
+        "split would be too high. Set `train_test_overlap` to drop, which removes such "
         "texts from training, or to keep."
     )
 
@@ -242,12 +244,12 @@ def _write(
         )
     _check_labels(splits, labels)
     label = views.ViewWriter(folder / views.LABEL, views.build_dictionary(Counter(labels)))
-    unknown = {}
+    unknown = 0
     if extra:
         texts[views.EXTRA] = extra
     for name, lines in texts.items():
         report = progress(f"classify prepare, {name}", "texts")
-        unknown[name] = words.write(name, counted(word_view(lines, cut), report))
+        unknown += words.write(name, counted(word_view(lines, cut), report))
         pieces.write(name, (" ".join(model.cut(text)) for text in lines))
         if name in splits:
             label.write(name, (example.label for example in splits[name]))

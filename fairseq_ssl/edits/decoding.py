@@ -34,9 +34,9 @@ class CorrectionSearch:
     )
     min_sentence_confidence: float | None = option(
         None,
-        "min error probability of a sentence, the maximum over its tokens; less probable "
-        "sentences are not changed; models without an error detection head use 1 minus the "
-        "probability of the keep label",
+        "min error probability of a sentence; sentences with a lower probability are not "
+        "changed; the probability is the maximum over all tokens: the output of the error "
+        "detection head or, without it, 1 minus the probability of the keep label",
         low=0,
         high=1,
         usual="from the model, or 0",

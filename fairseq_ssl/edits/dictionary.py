@@ -50,6 +50,10 @@ class EditDictionary:
     """True to decode as in GECToR. The most probable label is chosen even if it cannot change the
     token, which is then kept. Rounds continue even if an earlier version of a sentence recurs."""
 
+    def __repr__(self) -> str:
+        """Return the class name and the number of labels."""
+        return f"{type(self).__name__}({len(self.labels)} labels)"
+
     @classmethod
     def of_counts(
         cls, counts: Mapping[Gram, int], size: int, max_ngram: int, transforms: Transforms

@@ -73,7 +73,7 @@ def read_suffixes(path: Path) -> list[SuffixPair]:
     """
     pairs = _parse_suffix_pairs(read_lines(path), str(path))
     if not pairs:
-        raise DataError(f"{path} contains no suffixes. Expected lines such as: - s")
+        raise DataError(f"{path} contains no suffixes. Expected lines such as 'e ing'.")
     return pairs
 
 

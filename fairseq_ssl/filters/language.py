@@ -37,7 +37,9 @@ class LanguageFilter(Filter[tuple[str, ...]]):
         if self.target and self.sides < 2:
             raise UsageError("`target` is set, but the text has only one side. Set only `source`.")
         if not (self.source or self.target):
-            raise UsageError("No language is set. Set one, for example langid:source=en:target=de")
+            raise UsageError(
+                "No language is set. Set source or target, as in langid:source=en:target=de"
+            )
         labels = _identifier("").labels
         candidates = self.candidates.split("+") if self.candidates else []
         expected = [language for language in self._expected if language]

@@ -16,7 +16,7 @@ from fairseq_ssl.checkpoints.ensembles import require_checkpoints
 from fairseq_ssl.checkpoints.onnx_folder import is_onnx_folder, read_onnx_config
 from fairseq_ssl.edits.alignment import token_edits
 from fairseq_ssl.edits.decoding import DEFAULT, CorrectionSearch
-from fairseq_ssl.errors import DataError, UsageError, check_positive
+from fairseq_ssl.errors import DataError, UsageError, check_choice, check_positive
 from fairseq_ssl.inference import loading
 from fairseq_ssl.io.blocks import Block
 from fairseq_ssl.io.corpus import Corpus
@@ -24,7 +24,7 @@ from fairseq_ssl.io.executors import Executor, is_worker, worker_number
 from fairseq_ssl.io.fingerprints import content_digest, file_fingerprint
 from fairseq_ssl.io.jobs import Fingerprints, ProgressFactory, fingerprints, silent_progress
 from fairseq_ssl.io.parts import BlockResult
-from fairseq_ssl.io.text_files import convert_fields, line_list, optional_path
+from fairseq_ssl.io.text_files import convert_fields, line_list, optional_path, require_file
 from fairseq_ssl.io.text_jobs import Output, Outputs, TextJob
 from fairseq_ssl.options import numbers, option, options_of
 from fairseq_ssl.signature import Signature, changed_options
@@ -52,11 +52,13 @@ BLOCK_KIB = 64
 
 
 def model_format(path: Path) -> str:
-    """Return the format of a model, detected from its file names."""
+    """Return the format of a model, from its file names. Raise DataError if there is no model."""
     if is_onnx_folder(path):
         return ONNX
-    is_gector = path.suffix == ".th" or (path / "config.json").is_file() or any(path.glob("*.th"))
-    return GECTOR if is_gector else FAIRSEQ
+    if path.suffix == ".th" or (path / "config.json").is_file() or any(path.glob("*.th")):
+        return GECTOR
+    require_file(path, "a checkpoint, a folder in ONNX format, or a GECToR model")
+    return FAIRSEQ
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class CorrectionConfig(CorrectionSearch):
     )
     encoder: str | Path | None = option(
         None,
-        "folder of the pretrained encoder of a GECToR model",
+        "folder with the pretrained encoder of the GECToR model",
         usual="the public encoder that the model names",
         metavar="DIR",
     )
@@ -132,7 +134,7 @@ class CorrectionConfig(CorrectionSearch):
             raise UsageError(
                 f"`encoder` is only for GECToR models, not for {self.format}. Remove it."
             )
-        if self.device != "cpu" and self.is_onnx:
+        if self.device != "cpu" and self.format == ONNX:
             raise UsageError(
                 f"`device` is {self.device!r}, but models in ONNX format run only on the CPU. "
                 "Set it to cpu."
@@ -146,15 +148,10 @@ class CorrectionConfig(CorrectionSearch):
         return model_format(Path(self.models[0]))
 
     @property
-    def is_onnx(self) -> bool:
-        """True if the models are in ONNX format. Such models run without torch and fairseq."""
-        return self.format == ONNX
-
-    @property
     def chosen_tokenizer(self) -> str:
         """Name of the tokenizer: `tokenizer`, or the default for the models and `language`."""
         light = "english" if self.language == "en" else "moses"
-        return self.tokenizer or (light if self.is_onnx else "spacy")
+        return self.tokenizer or (light if self.format == ONNX else "spacy")
 
     @property
     def search(self) -> CorrectionSearch:
@@ -364,7 +361,7 @@ def change_probabilities(
 
 def load_rounds(config: CorrectionConfig) -> EditRounds:
     """Load edit taggers into `EditRounds`. ONNX models need neither torch nor fairseq."""
-    if config.is_onnx:
+    if config.format == ONNX:
         from fairseq_ssl.inference.onnx_tagger import load_onnx_rounds
 
         usual = "1" if is_worker() else os.environ.get("OMP_NUM_THREADS", "")
@@ -381,6 +378,7 @@ def load_rounds(config: CorrectionConfig) -> EditRounds:
 
 REMOVED, ADDED, END = "\33[31;9m", "\33[32m", "\33[0m"
 """ANSI escape codes: red strikethrough, green, and reset."""
+LINE_FORMATS = ("text", "diff", "json")
 LineFormatter = Callable[[CorrectedLine], str]
 
 
@@ -487,7 +485,7 @@ def correct_file(
     source: str | Path | None,
     output: Output,
     config: CorrectionConfig,
-    format_line: LineFormatter,
+    format_line: LineFormatter | None = None,
     *,
     format_name: str = "text",
     executor: Executor | None = None,
@@ -503,13 +501,17 @@ def correct_file(
         source: text, or None for stdin.
         output: destination of the corrected lines: a file, a folder of parts, or a binary stream.
         config: edit taggers and correction options.
-        format_line: picklable function that formats a corrected line.
+        format_line: picklable function that formats a corrected line (default: the format
+            `format_name`, one of `LINE_FORMATS`).
         format_name: name of the format, for the signature.
         executor: executor that corrects (default: this process). Its worker processes need
             `fairseq_ssl.register` as initializer, except for models in ONNX format.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of corrected lines.
     """
+    if format_line is None:
+        check_choice("format_name", format_name, LINE_FORMATS)
+        format_line = LineFormat(format_name, config.explain)
     corpus, outputs = Corpus((optional_path(source),), BLOCK_KIB * 1024), Outputs.of(output)
     if config.format == FAIRSEQ:
         require_checkpoints(config.models)  # before the text, which can be stdin
@@ -548,7 +550,7 @@ class _CorrectionJob(TextJob):
     def signature(self) -> Signature:
         own = self.config
         parameters: dict[str, Any] = {
-            "engine": "onnx" if own.is_onnx else "torch",
+            "engine": "onnx" if own.format == ONNX else "torch",
             "tokenizer": own.chosen_tokenizer,
             "format": self.format_name,
         }

@@ -23,7 +23,7 @@ from fairseq_ssl.inference.loading import load_gector
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.jobs import check_new
 from fairseq_ssl.io.outputs import write_signature
-from fairseq_ssl.io.text_files import optional_path
+from fairseq_ssl.io.text_files import optional_path, require_file
 from fairseq_ssl.signature import Signature
 
 TAGGER_FORMATS = ("onnx", "huggingface")
@@ -127,6 +127,7 @@ def _export_tagger(
             search = read_search(checkpoint, folder)
             (model,), task = load_gector([checkpoint], folder)
         else:
+            require_file(checkpoint, "an edit tagger: a checkpoint or, for onnx, a GECToR model")
             arch = architecture(read_checkpoint(checkpoint))
             if not arch.startswith("edit_tagger"):
                 raise UsageError(

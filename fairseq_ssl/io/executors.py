@@ -42,12 +42,7 @@ LIBRARY_WARNINGS = (
 
 
 def silence_library_warnings() -> None:
-    """Hide messages that users do not need.
-
-    These are PyTorch and Hydra deprecation warnings about fairseq, fairseq's tensorboardX message,
-    Hydra debug messages, and Hugging Face progress bars.
-    """
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    """Hide deprecation warnings about fairseq, its tensorboardX message and Hydra debug logs."""
     logging.getLogger(SPEECH_LOGGER).addFilter(_is_shown)
     logging.getLogger("hydra").setLevel(logging.INFO)
     for message in LIBRARY_WARNINGS:
@@ -171,7 +166,10 @@ class LocalExecutor:
             raise
         except BrokenProcessPool:
             is_first = not done and context.get_start_method() == "spawn"
-            hint = " In a script, call this function below `if __name__ == '__main__':`." * is_first
+            hint = (
+                " In a script, call this function below `if __name__ == '__main__':`. In a "
+                "notebook, import your functions and classes from a module."
+            ) * is_first
             raise DataError(
                 "A worker process was killed, possibly because memory was full. Run the same "
                 f"command again, with fewer `jobs` if it needs too much memory.{hint}"

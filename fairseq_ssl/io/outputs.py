@@ -174,7 +174,7 @@ def write_signature(signature: Signature, path: Path) -> Path:
 
 
 def signature_path(output: Path) -> Path:
-    """Return the path of an output's signature."""
+    """Return the path of an output's signature, which is the output path followed by ``.json``."""
     named = output if output.name else real_path(output)
     return named.with_name(f"{named.name}.json")
 

@@ -189,7 +189,7 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
 
 
 PartResults = Callable[[int, Any], Iterator[BlockResult]]
-"""Picklable function that yields the block results of a part, given the index and span of the part.
+"""Picklable function that takes the index and the span of a part, and yields its block results.
 
 In other stages, it takes the index and the value of a stage item.
 """
@@ -285,7 +285,7 @@ class JobFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock the shard, so that no other run on this file system can write it."""
+        """Lock the shard against other runs on this file system. Do nothing for a URL."""
         if isinstance(self.first, RemotePath):  # runs of the same job write the same bytes
             yield
             return

@@ -115,7 +115,7 @@ class RemotePath(PosixPath):
         return self._mode() != 0
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return True for a file."""
+        """Return True if the path is an existing file."""
         return stat.S_ISREG(self._mode())
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
@@ -267,7 +267,7 @@ class CheckedFile(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the reader and the wrapped file."""
         if not self.closed:
             self.fileobj.close()
         super().close()

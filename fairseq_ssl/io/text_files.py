@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 def optional_path(path: str | Path | None) -> Path | None:
-    """Return a path as a `Path` object, or None."""
+    """Convert a path to a `Path` object. Return None for None."""
     return None if path is None else as_path(path)
 
 
@@ -399,7 +399,7 @@ def _folder_files(folder: Path) -> list[Path]:
         sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
     except (KeyError, TypeError):
         raise DataError(
-            f"{folder / MANIFEST} contains no list of parts. Expected a manifest of this package."
+            f"{folder / MANIFEST} contains no list of parts. Expected a manifest of fairseq-ssl."
         ) from None
     for name, size in sizes.items():
         if name not in files:

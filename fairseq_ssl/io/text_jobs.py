@@ -67,7 +67,7 @@ class Outputs:
     paths: tuple[Path, ...] = ()
     stream: IO[bytes] | None = None
     folders: PartFolder | None = None
-    """Shard and size of the parts if the paths are folders."""
+    """Shard and size of the parts if the paths are folders, or None."""
 
     @classmethod
     def of(cls, *outputs: Output) -> Outputs:
@@ -91,7 +91,9 @@ class Outputs:
             paths.append(as_path(output))
             kinds.add(None)
             if not paths[-1].name:
-                raise UsageError(f"`output` is the folder {output}. Expected a new path in it.")
+                raise UsageError(
+                    f"`output` is the folder {output}. Pass the path of a new file or folder."
+                )
         if len(kinds) > 1:
             raise UsageError(
                 "The outputs are of different kinds. Expected only files, or only folders of parts "

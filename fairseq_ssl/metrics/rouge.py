@@ -56,7 +56,7 @@ class Rouge(ReferenceMetric):
             count = sum(READ_BY_ROUGE.search(text) is None for text in texts)
             if count > len(texts) / 2:
                 raise DataError(
-                    f"ROUGE finds no words in {count} of {len(texts)} lines in {name}. As in the "
+                    f"ROUGE found no words in {count} of {len(texts)} lines in {name}. As in the "
                     "original script, words consist of digits and Latin letters without accents. "
                     "Romanize references and summaries, or replace each word with a number."
                 )

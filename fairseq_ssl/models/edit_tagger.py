@@ -66,9 +66,9 @@ class EditTaggerConfig(StoredConfig):
     )
     edit_init: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "folder of a pretrained BERT or RoBERTa in Hugging Face format, or of a GECToR model; "
-        "GECToR models also initialize the output layers; unfactorized models with --edit-unit "
-        "word can use any encoder",
+        "folder of a pretrained BERT or RoBERTa in Hugging Face format, or of a GECToR model, "
+        "which also initializes the output layers; unfactorized models with --edit-unit word "
+        "can use other Hugging Face encoders",
         usual="random weights",
     )
     edit_detection: bool = option(

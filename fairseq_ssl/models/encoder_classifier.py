@@ -43,7 +43,9 @@ class EncoderClassifierConfig(PooledConfig):
         "(required); embeddings are matched by word",
     )
     classifier_encoder_dict: Optional[str] = option(  # noqa: UP045
-        None, "source dictionary of the checkpoint in --classifier-encoder"
+        None,
+        "source dictionary with which the checkpoint in --classifier-encoder was trained "
+        "(required)",
     )
     classifier_encoder_options: str = ""
     """The encoder's architecture and options as a JSON string, from its checkpoint."""
@@ -175,8 +177,8 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
         *(OSError, RuntimeError, TypeError, ValueError),
     ) as error:
         raise ConfigurationError(
-            f"An encoder option from --classifier-encoder has an invalid value for {arch}: "
-            f"{one_line(str(error)) or type(error).__name__}"
+            f"The encoder in --classifier-encoder cannot be built, because an option in the "
+            f"checkpoint is invalid for {arch}: {one_line(str(error)) or type(error).__name__}"
         ) from error
 
 

@@ -328,9 +328,8 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
     """Raise ConfigurationError if a checkpoint does not fit `decoder`. See `load_state_dict`."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
-            "A pseudo_bidirectional_transformer cannot be initialized from this checkpoint of a "
-            "fairseq Transformer, whose decoder has its own layers. Expected a checkpoint of a "
-            "pseudo_bidirectional_transformer."
+            "The checkpoint is of a fairseq Transformer, whose decoder layers have a different "
+            "structure. Expected a checkpoint of a pseudo_bidirectional_transformer."
         )
     is_shared = not any(key.startswith("decoder.blocks.") for key in state)
     if is_shared != decoder.is_shared:

@@ -142,7 +142,7 @@ def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
     model = models.build_model(OmegaConf.create(cfg), task, from_checkpoint=True)
     if not isinstance(model, TextClassifier):
         raise ConfigurationError(
-            f"{origin} is a checkpoint of {cfg.get('_name')}. Expected a classifier trained with "
+            f"{origin} has the architecture {cfg.get('_name')}. Expected a classifier trained with "
             "--classification-stage supervised."
         )
     return model

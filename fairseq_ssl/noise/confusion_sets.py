@@ -67,8 +67,8 @@ class Aspell:
         except subprocess.CalledProcessError as error:
             message = error.stderr.decode("utf-8", "replace").strip().rstrip(".")
             raise DataError(
-                f"aspell failed: {message or f'exit code {error.returncode}'}. Check that the "
-                f"dictionary for {self.language!r} is in the list of: aspell dicts"
+                f"aspell failed: {message or f'exit code {error.returncode}'}. Check that "
+                f"`aspell dicts` lists a dictionary for {self.language!r}, or install one."
             ) from None
         return done.stdout.decode("utf-8", "replace")
 

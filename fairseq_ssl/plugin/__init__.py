@@ -78,7 +78,7 @@ class _DeferredModule(ModuleType):
 
 @contextmanager
 def deferred_statistics() -> Iterator[None]:
-    """Replace modules in `STATISTICS` that are not imported with placeholders within the block."""
+    """Replace modules in `STATISTICS` with placeholders in the block, unless they are imported."""
     modules = {name: _DeferredModule(name) for name in STATISTICS if name not in sys.modules}
     if "sklearn" in modules:
         vars(modules["sklearn"])["metrics"] = modules["sklearn.metrics"]

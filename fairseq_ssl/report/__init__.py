@@ -11,7 +11,7 @@ Example:
     ...     systems = {"ours": [folder / "ours.txt"]}
     ...     signature = write_report(folder / "r.html", systems=systems, comparison=comparison)
     ...     print(signature)
-    report|systems:1|sentences:1|metric:accuracy|version:0.2.0
+    report|systems:1|sentences:1|metric:accuracy|version:0.3.0
 """
 
 from fairseq_ssl.report.builder import Comparison, write_report

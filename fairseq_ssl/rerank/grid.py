@@ -183,9 +183,7 @@ class BoxSearch:
 
 
 def prune(rest: Undecided, box: Box) -> tuple[Undecided, IntegerArray]:
-    """Remove the candidates that cannot win in a box.
-
-    Also return the sum of the absolute values of d, defined below, for each feature, [features].
+    """Remove the candidates that cannot win in a box. Also return the sum of |d| for each feature.
 
     Each candidate is compared with the winner at the center of the box. Let d be the candidate's
     scores minus the winner's, and w the weights. The bound of w * d uses the highest weights for

@@ -177,7 +177,7 @@ def parse_nbest(lines: Iterable[str], name: str) -> Iterator[SentenceCandidates]
             group = SentenceCandidates(index, [])
         group.candidates.append(candidate)
     if group is None:
-        raise DataError(f"{name} is empty. Expected lines such as {_EXAMPLE}.")
+        raise DataError(f"{name} is empty. Expected lines such as: {_EXAMPLE}")
     yield group
 
 
@@ -189,7 +189,7 @@ def parse_candidate(line: str, where: str) -> tuple[int, Candidate]:
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
     index = parse_integer(fields[0])
     if not 3 <= len(fields) <= 6 or index is None:
-        raise DataError(f"{where} is not a line of an n-best list. Expected {_EXAMPLE}.")
+        raise DataError(f"{where} is not in Moses format. Expected a line such as: {_EXAMPLE}")
     total = _parse_number(fields[3], "the total", where) if len(fields) > 3 and fields[3] else 0.0
     last = fields[4] if len(fields) > 4 else ""
     sources = tuple(last.split()[1:]) if last.startswith(SOURCES) else ()

@@ -402,10 +402,10 @@ def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     pairs = {pair for _, pair, side, *_ in names if side in pair.split("-") and side != EDITS}
     if len(pairs) != 1:
-        content = " and ".join(sorted(pairs)) or "no binarized text"
+        content = " and ".join(sorted(pairs)) or "none"
         raise ConfigurationError(
-            f"{folder} contains {content}. Expected one language pair, as in "
-            "train.src-trg.src.idx. Set --source-lang and --target-lang."
+            f"Language pairs in {folder}: {content}. Expected one, as in train.src-trg.src.idx. "
+            "Prepare the data, or set --source-lang and --target-lang."
         )
     cfg.source_lang, cfg.target_lang = pairs.pop().split("-", 1)
 

@@ -118,10 +118,10 @@ class ReconstructionTranslationTask(TranslationTask):
         else:
             folder = path if path.is_dir() else path.parent
             raise ConfigurationError(
-                f"{path}.{language}-None.{language} does not exist. Expected monolingual text, "
-                f"such as {folder / 'train'}, binarized with fairseq-preprocess --only-source "
-                f"-s {language} --srcdict {self._folder()}/dict.{language}.txt --destdir {folder} "
-                "--trainpref TEXT."
+                f"{path}.{language}-None.{language} does not exist. Pass the prefix of binarized "
+                f"monolingual text, such as {folder / 'train'}. Create it with: fairseq-preprocess "
+                f"--only-source -s {language} --srcdict {self._folder()}/dict.{language}.txt "
+                f"--trainpref TEXT --destdir {folder}"
             )
         own = path.parent / f"dict.{language}.txt"
         if own.exists() and Dictionary.load(str(own)) != dictionary:

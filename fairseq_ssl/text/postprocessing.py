@@ -41,8 +41,8 @@ def parse_generated_lines(
         if match is None:
             fields = "INDEX, a score and tokens" if field == "H" else "INDEX and tokens"
             raise DataError(
-                f"{name}:{number} is not a complete line of fairseq-generate. Expected "
-                f"{field}-{fields}, separated by tabs."
+                f"{name}:{number} is not a complete line of fairseq-generate output. "
+                f"Expected {field}-{fields}, separated by tabs."
             )
         yield f"{name}:{number}", int(match[1]), match[2], match[3]
 
@@ -192,7 +192,7 @@ class Postprocessing:
     copy_unknown: bool = option(
         False,
         "replace the n-th <unk> with the n-th source token that is missing from one or both "
-        "dictionaries; an <unk> without such a token is kept and counted on stderr",
+        "dictionaries; all other <unk> are kept, and their number is reported on stderr",
     )
     drop: str | None = option(
         None, "token to remove, such as the <sep> of joined sentences", metavar="TOKEN"

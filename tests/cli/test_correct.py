@@ -386,3 +386,14 @@ def test_a_file_is_corrected_by_the_current_checkpoint(folder: Path, model: Path
     assert correct_file("text", "kept", config, operator.attrgetter("text"))
     assert Path("upper").read_text().split() == UPPER.split()
     assert Path("kept").read_text().split() != UPPER.split()
+
+
+def test_a_file_is_written_in_a_named_format(folder: Path, model: Path) -> None:
+    config = CorrectionConfig((model,), tokenizer="none")
+    with pytest.raises(UsageError, match="`format_name` is 'xml'"):
+        correct_file("text", "out.xml", config, format_name="xml")
+    assert correct_file("text", "out", config)
+    assert Path("out").read_text().split() == UPPER.split()
+    assert correct_file("text", "lines.json", config, format_name="json")
+    lines = [json.loads(line)["text"] for line in Path("lines.json").read_text().splitlines()]
+    assert lines == Path("out").read_text().splitlines()

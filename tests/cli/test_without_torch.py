@@ -81,6 +81,19 @@ def test_a_command_that_needs_torch_names_the_extra_to_install(
     assert re.fullmatch(rf"{expected}Install it with: pip install 'fairseq-ssl\[train\]'\n", shown)
 
 
+def test_a_missing_corrector_is_reported(run: Run, tmp_path: Path) -> None:
+    code = f"""{BLOCKED}
+from fairseq_ssl.errors import DataError
+from fairseq_ssl.inference import Corrector
+try:
+    Corrector.from_pretrained("missing")
+except DataError as error:
+    print(error)
+"""
+    shown = run(sys.executable, "-c", code, cwd=tmp_path).stdout
+    assert shown.startswith("missing does not exist. Expected a checkpoint, a folder in ONNX")
+
+
 def test_doctor_accepts_an_installation_of_the_text_tools(run: Run, tmp_path: Path) -> None:
     script = f"""{BLOCKED}
 import fairseq_ssl.plugin.installation as installation

@@ -93,7 +93,7 @@ def test_links_of_the_repository(name: str) -> None:
 
 SECTIONS = ["Quick start", "Use your data", "Data", "Commands", "Flags", "Results", "Citation"]
 """The sections of README.md."""
-REPRODUCTION = [r"The (paper|slides|thesis) and this implementation", "Notes on reproduction"]
+REPRODUCTION = [r"The (paper|slides) and this implementation", "Notes on reproduction"]
 """The last sections of RESULTS.md."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from functools import cache
 from pathlib import Path
@@ -57,3 +58,32 @@ def test_commands_have_valid_options_and_whole_paths(
         for words in called(commands, "fairseq-ssl"):
             parser_of(words[0]).parse_args(words[1:])
     assert "fairseq-train" in programs
+
+
+def two_node_rows() -> list[str]:
+    """Return the rows of the settings for two nodes of eight GPUs."""
+    text = (ROOT / "examples/README.md").read_text("utf-8")
+    table = text.partition("| recipe | steps with training runs |")[2].partition("\n\n")[0]
+    return table.splitlines()[2:]
+
+
+@pytest.mark.parametrize("row", two_node_rows(), ids=lambda row: row.split(" | ")[0].strip("| "))
+@pytest.mark.slow
+def test_settings_for_two_nodes(row: str, tmp_path: Path) -> None:
+    name, numbers, settings, count, _ = row.strip("| ").split(" | ")
+    given = dict(word.split("=") for word in shlex.split(settings.strip("`")))
+    given |= {"SCALE": "paper", "WORK": str(tmp_path)}
+    if given["GPUS"] == "16":
+        slurm = {"SLURM_JOB_NUM_NODES": "2", "SLURM_GPUS_ON_NODE": "8"}
+        given |= {"LAUNCH": "slurm", **slurm}
+    recipe = ROOT / "examples" / name.split("`")[1]
+    runs: set[str] = set()
+    for number in numbers.split(", "):
+        (path,) = recipe.glob(f"{number}_*.sh")
+        commands = printed(recipe, path.stem.partition("_")[2], given)
+        calls = [words for words in commands if "fairseq-train" in words]
+        runs |= {words[words.index("--save-dir") + 1] for words in calls}
+        assert all(
+            words[0] == {"16": "srun"}.get(given["GPUS"], "fairseq-train") for words in calls
+        )
+    assert len(runs) == int(count.replace(",", ""))

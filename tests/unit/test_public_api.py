@@ -78,7 +78,7 @@ def sections() -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("name", ["Paths", *LIGHT, *HEAVY])
+@pytest.mark.parametrize("name", ["Paths", "Files of any size", *LIGHT, *HEAVY])
 def test_the_examples_of_the_api_page_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -299,7 +299,7 @@ def test_a_line_with_a_lone_surrogate_has_an_empty_translation(folder: Path) -> 
 
 def test_configs_accept_numbers_of_numpy_and_lists(folder: Path) -> None:
     numbers: dict[str, Any] = {"iterations": np.int64(2), "keep_bias": np.float32(0.5)}
-    config = CorrectionConfig(("a",), **numbers)
+    config = CorrectionConfig((folder / "t.pt",), **numbers)
     assert (type(config.iterations), type(config.keep_bias)) == (int, float)
     lists: Any = ["--unkpen", "1"]
     assert hash(DecodingConfig(("a",), fairseq_options=lists))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 from argparse import Namespace
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,7 @@ from fairseq.data import Dictionary, LanguagePairDataset, ListDataset, TokenBloc
 
 import fairseq_ssl
 from fairseq_ssl.checkpoints import CheckpointSelection
+from fairseq_ssl.plugin import register_all
 from fairseq_ssl.plugin.checkpoint_safety import check_loaded_state
 
 fairseq_ssl.register()
@@ -416,6 +418,15 @@ def applied_patches() -> Counter[str]:
                     patches[f"{value.__module__}.{value.__qualname__}"] += 1
                 value = inner
     return patches
+
+
+def test_registration_hides_hydra_warnings_about_fairseq() -> None:
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        register_all()
+        warnings.warn("hydra.experimental.compose() is no longer experimental", stacklevel=1)
+        warnings.warn("another warning", stacklevel=1)
+    assert [str(warning.message) for warning in shown] == ["another warning"]
 
 
 def test_the_page_of_patches_has_all_of_them() -> None:
