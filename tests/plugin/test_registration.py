@@ -129,17 +129,3 @@ def test_logging_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     with unchanged_logging():
         logging.basicConfig(level=logging.DEBUG)  # as fairseq.models.wav2vec does on import
     assert (logging.root.handlers, logging.root.level) == ([], logging.WARNING)
-
-
-def test_deprecation_warnings_about_fairseq_are_hidden(run: Run, tmp_path: Path) -> None:
-    script = f"""
-import warnings, fairseq_ssl
-{REGISTER}
-from hydra.experimental import compose, initialize
-with initialize(config_path=None):
-    compose()
-warnings.warn("shown")
-"""
-    errors = run(sys.executable, "-c", script, cwd=tmp_path).stderr
-    assert "shown" in errors
-    assert "hydra" not in errors
