@@ -91,7 +91,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
                 raise
             line = str(error).rpartition("\n")[2].strip()
             raise DataError(
-                f"This model cannot be converted with the dictionaries in {data.folder}. {line}"
+                f"CTranslate2 cannot convert this model with dictionaries in {data.folder}. {line}"
             ) from None
         finally:
             flat.unlink(missing_ok=True)

@@ -13,7 +13,6 @@ from fairseq_ssl.options import add_options, passed
 EXAMPLES = """\
   fairseq-ssl noise clean.en --method direct --seed 1 -o noisy.en
   fairseq-ssl noise news.en.gz --method direct,characters:rate=0.01 -o noisy.en.gz
-  fairseq-ssl noise clean.bpe --method shuffle -o noisy.bpe --jobs 8
   fairseq-ssl noise clean.en --method direct -o noisy.en/ --shard "$SLURM_ARRAY_TASK_ID/100"
   head clean.en | fairseq-ssl noise --method direct --counts dict.en.txt"""
 

@@ -18,8 +18,7 @@ EXAMPLES = """\
   fairseq-ssl tokenize train.en.gz --moses en --normalize --jobs 8 -o train.tok.en.gz
   fairseq-ssl tokenize train.en --moses en --train-truecase case.en
   fairseq-ssl tokenize train.en --moses en --truecase case.en -o train.true.en
-  cat train.tok.de news.tok.de | fairseq-ssl tokenize --train-truecase case.de
-  fairseq-ssl tokenize train.tok.de --truecase case.de -o train.true.de"""
+  cat train.tok.de news.tok.de | fairseq-ssl tokenize --train-truecase case.de"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
