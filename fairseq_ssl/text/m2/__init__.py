@@ -194,7 +194,7 @@ class EditFilter:
 
 @dataclass
 class EditApplier:
-    """Function that applies an annotator's edits to sentences, and counts them.
+    """Function that applies an annotator's edits to sentences, and counts sentences and edits.
 
     Edits without a correction (UNK, Um) are ignored. The first alternative of each edit is used.
     """
@@ -209,7 +209,7 @@ class EditApplier:
     annotated: int = 0
     """Number of sentences that the annotator annotated, with or without edits."""
     edits: int = 0
-    """Number of the annotator's edits."""
+    """Number of the annotator's edits, whether applied or not."""
     applied: int = 0
     """Number of applied edits."""
     overlapping: int = 0
@@ -307,7 +307,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
     """Yield the sentences in several M2 files, with the annotators from all files.
 
     Annotators are renumbered from 0, starting with the annotators of the first file. Raise
-    DataError if the files have different sentences.
+    DataError if the files contain different sentences.
     """
     paths = path_list(paths)
     ids: list[dict[int, int]] = []
