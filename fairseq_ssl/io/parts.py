@@ -1,4 +1,4 @@
-"""Folders of parts with a manifest, which workers write in resumable stages."""
+"""Folders of parts, which workers write in resumable stages and complete with a manifest."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PLAN = "job.json"
 EXAMPLES = 3
 """Max number of examples per kind in a tally."""
 Record = dict[str, Any]
-"""JSON-serializable description of a finished stage item: its files, counts and examples."""
+"""JSON-serializable files, counts and examples of a part or of an item of an earlier stage."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PartFolder:
 
 @dataclass
 class Tally:
-    """Counts of a text and examples of its lines, merged in the order of the text."""
+    """Counts and example lines of a text, collected from its blocks in text order."""
 
     counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
@@ -331,7 +331,7 @@ class JobFolder:
         return is_complete
 
     def discard_plan(self) -> None:
-        """Delete the plan if there are no shards or finished items, so that settings can change."""
+        """Delete the plan of an unsharded job without finished items. Settings can then change."""
         files = [*(self.first / JOB).glob("*.json"), *self.first.glob("*.json")]
         if self.shard == (1, 1) and all(path.name == PLAN for path in files):
             for folder in self.folders:
@@ -340,7 +340,7 @@ class JobFolder:
                     folder.rmdir()
 
     def plan(self, make: Callable[[], list[Span]]) -> list[Span]:
-        """Return the parts of the job. The first run calls `make` and stores the result."""
+        """Return the spans of the parts. The first run calls `make` and stores these spans."""
         path = self.first / JOB / PLAN
         if not path.exists():
             spans = make()

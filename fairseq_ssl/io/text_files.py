@@ -137,10 +137,10 @@ def _several(paths: Iterable[Item]) -> Iterable[Item]:
 
 
 def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
-    """Remove a byte-order mark and convert CRLF to LF while reading. Reject UTF-16 and UTF-32.
+    """Remove a byte-order mark and, if the first line ends with CRLF, convert CRLF to LF.
 
     Args:
-        file: binary file at its beginning
+        file: binary file at its beginning; UTF-16 and UTF-32 raise DataError
         name: name of the file in messages
 
     Returns:
@@ -356,7 +356,7 @@ def text_files(path: str | Path) -> list[Path]:
     A text is one of
 
     - a file,
-    - a glob such as ``news.*.en.gz``, unless a file has this name: the files that match, sorted,
+    - a glob such as ``news.*.en.gz`` that is not a file name: the matching visible files, sorted,
     - a folder of parts with a manifest: the parts in the order of the manifest,
     - another folder: its files, sorted, except those whose names begin with ``.`` or ``_``.
     """
@@ -377,7 +377,7 @@ def text_files(path: str | Path) -> list[Path]:
 
 
 def is_glob(path: Path) -> bool:
-    """Return True if a path has wildcards, and there is no file with this name."""
+    """Return True if a path contains wildcards and is not the name of an existing file."""
     return bool(WILDCARD.search(str(path))) and not path.exists()
 
 
@@ -441,7 +441,7 @@ def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes
 
 
 def require_file(path: str | Path, expected: str) -> None:
-    """Raise DataError unless a path is a regular file. `expected` describes it in the message."""
+    """Raise DataError, which describes the `expected` file, unless a path is a regular file."""
     path = as_path(path)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "is a device or a pipe"
