@@ -43,7 +43,7 @@ class Corpus:
 
     @property
     def fingerprint(self) -> list[int] | list[list[int]] | None:
-        """Size and modification time of a text or of each parallel text, or None if one is stdin."""
+        """Size and modification time of a text or of each parallel text, or None for stdin."""
         if self.is_stdin:
             return None
         sides = [file_fingerprint(path) for path in self.paths]
