@@ -246,8 +246,8 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the total loss, the logits in float32, and the divergence (0 in evaluation).
 
-        The divergence is averaged over its texts and multiplied by the number of labeled texts,
-        because the trainer divides by this number.
+        The mean divergence per text is multiplied by the number of labeled texts, because the
+        trainer divides the loss by this number.
         """
         if not self.training:
             return super().losses(model, sample)
