@@ -43,7 +43,7 @@ METRICS = ("bleu", "chrf", "chrf++", "gleu", "m2", "accuracy")
 logger = logging.getLogger(__name__)
 
 Statistics = Mapping[str, list[SentenceStatistics]]
-"""Sentence statistics for each seed, by system."""
+"""Metric statistics of the sentences for each seed, by system."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def write_report(
 
 
 def _default_set(names: Sequence[str]) -> str | None:
-    """Return `TEST_SET` if it is in `names`, else the only name, or None for no name or several."""
+    """Return `TEST_SET` if it is in `names`, or the only name. In all other cases, return None."""
     return TEST_SET if TEST_SET in names else names[0] if len(set(names)) == 1 else None
 
 
