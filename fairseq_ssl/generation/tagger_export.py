@@ -115,7 +115,7 @@ def _export_graph(model: Any) -> torch.onnx.ONNXProgram:
 
 
 def _example(model: Any) -> tuple[Tensor, ...]:
-    """Return example inputs for the graph. Each of their axes has a different size."""
+    """Return example inputs for the graph. The batch, word and time axes have different sizes."""
     pad, eos, unknown = (model.special[name] for name in ("pad", "eos", "unk"))
     rows = [[0, *[unknown] * count, eos, *[pad] * (6 - count)] for count in (6, 2, 1)]
     tokens = torch.tensor(rows)
