@@ -88,7 +88,7 @@ def _find_inflections(
 ) -> list[dict[str, Any]]:
     """Compute `Inflection._inflections`. Return [] unless all characters of the word are letters.
 
-    lemminflect copies the forms in each call, so they are cached for lookups with other tags.
+    lemminflect copies the forms in each call. The cache speeds up lookups of other tags of a word.
     """
     if not word.isalpha():
         return []

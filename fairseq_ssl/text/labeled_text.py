@@ -122,7 +122,7 @@ class PreparationConfig:
 
 
 def read_labeled_text(path: Path) -> Iterator[LabeledText]:
-    """Yield the texts in a file with a label, a tab and a text on each line."""
+    """Yield the labeled texts in a file. Each line contains a label, a tab and a text."""
     for number, line in enumerate(read_lines(path), 1):
         label, tab, text = line.partition("\t")
         label = label.strip()
@@ -146,7 +146,7 @@ def normalized(text: str) -> str:
 
 
 def duplicate_key(text: str) -> bytes:
-    """Return a 16-byte hash of the normalized text. It is the same for duplicates."""
+    """Return a 16-byte hash of the normalized text. Duplicates have the same hash."""
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 

@@ -105,7 +105,7 @@ class ParallelFolder(ABC, Generic[S]):
 
     @abstractmethod
     def separators(self, token: str) -> Separators[S]:
-        """Return separators with the token `token` for both sides."""
+        """Return the separators of the source and target sides for the token `token`."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
         """Write the dictionaries to `folder`. Append `separator`, if set, where it is missing.

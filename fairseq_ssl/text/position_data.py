@@ -118,7 +118,7 @@ def write_position_data(
 def _check_output(source: Path, output: Path, overwrite: bool) -> None:
     """Raise UsageError if the output would replace the corpus or another existing folder.
 
-    With `overwrite`, it can replace an earlier output of `write_position_data`.
+    With `overwrite`, an earlier output of `write_position_data` can be replaced.
     """
     check_outside(output, [source])
     check_new(output, overwrite)
@@ -159,8 +159,8 @@ def interpolate(
 ) -> Iterator[SentencePair[S]]:
     """Join each group of `sentences` adjacent pairs. Drop an incomplete group at the end.
 
-    Training and test sentences then have similar lengths, but a token rarely has the same position
-    as in training.
+    Training and test sentences then have similar lengths, but test tokens rarely occur at the
+    positions at which they occur in the training data.
     """
     group: list[SentencePair[S]] = []
     for pair in reader:

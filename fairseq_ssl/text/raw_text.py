@@ -274,7 +274,7 @@ def _gap(
     Args:
         original: whitespace of the line at this position.
         has_space: whether a space is usual at this position.
-        removed: sequence with the replaced token, empty for an insertion.
+        removed: sequence that contains the replaced token, or is empty for an insertion.
         added: the new token.
         tight: pattern of new tokens that remove a space.
     """

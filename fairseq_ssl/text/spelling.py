@@ -57,10 +57,8 @@ FIRST_LETTER_COST = 4.0
 SMOOTHING = 5.0
 """Pseudocount with which bigram probabilities are smoothed toward unigram probabilities."""
 CAPITALIZED = 0.9
-"""Minimum fraction of a word's occurrences inside sentences that have the same form with capitals.
-
-It was tuned on held-out learner text.
-"""
+"""Minimum fraction of a form with capitals among a word's occurrences inside sentences. Such a form
+replaces the lowercase word. The value was tuned on held-out learner text."""
 SENTENCE_ENDS = frozenset(".?!")
 """Final tokens of the sentences whose first word is capitalized."""
 
@@ -80,7 +78,7 @@ class SymSpell:
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
-        """Return the name and version of symspellpy. Raise MissingPackageError if it is missing."""
+        """Return the name and version of symspellpy, or raise MissingPackageError."""
         _import_symspell()
         return f"symspellpy {importlib.metadata.version('symspellpy')}"
 

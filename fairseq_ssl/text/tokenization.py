@@ -37,7 +37,7 @@ class BuiltRewriter:
         self._rewrite, self._build, self._options = rewrite, build, options
 
     def __call__(self, line: str) -> str:
-        """Rewrite a line. Raise TypeError for other types, which sacremoses would accept."""
+        """Rewrite a string. Raise TypeError for other types, which sacremoses would accept."""
         if not isinstance(line, str):
             raise TypeError(f"The line is {line!r}. Expected a string.")
         return self._rewrite(line)

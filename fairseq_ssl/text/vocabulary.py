@@ -62,7 +62,7 @@ def read_counts(path: str | Path) -> Counter[str]:
 
 
 def write_counts(counts: Mapping[str, int], path: str | Path) -> None:
-    """Write word counts, sorted by descending count and then alphabetically."""
+    """Write word counts to a ``dict.txt`` file, by descending count and then alphabetically."""
     with atomic_lines(path) as file:
         file.writelines(count_lines(counts))
 

@@ -122,7 +122,7 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
 
 
 def format_m2(sentence: M2Sentence) -> Iterator[str]:
-    """Yield the lines of a block, including the blank line at the end."""
+    """Format a sentence as an M2 block. Yield the lines, including the blank line at the end."""
     yield " ".join(("S", *sentence.words))
     for annotator, edits in sorted(sentence.annotators.items()):
         for edit in edits or [M2Edit(-1, -1, NOOP, NO_CORRECTION)]:
@@ -216,7 +216,7 @@ class EditApplier:
     """Number of edits dropped because they overlap an earlier edit."""
 
     def __call__(self, sentence: M2Sentence) -> str:
-        """Return the corrected sentence. It is unchanged if the annotator did not annotate it."""
+        """Return the corrected sentence. A sentence without the annotator's edits is unchanged."""
         edits = sentence.annotators.get(self.annotator)
         self.sentences += 1
         self.annotated += edits is not None
