@@ -1,7 +1,7 @@
 """Reading of texts, writing of outputs, and executors for parallel jobs.
 
-A text is a local file, glob or folder, or one in an object store that is opened with fsspec. Jobs
-such as `noise.noise_file` write a file or, if the output is a `PartFolder`, a folder of parts.
+A text is a file, a glob or a folder, local or in an object store (opened with fsspec). Jobs such as
+`noise.noise_file` write a file or, if the output is a `PartFolder`, a folder of parts.
 
 >>> from fairseq_ssl.io import LocalExecutor
 >>> list(LocalExecutor(1).imap(str.upper, ["a", "b"]))

@@ -50,7 +50,7 @@ class Span:
     end: int | None = None
     """End offset in the first file: a multiple of the block size or the start of a line.
 
-    None is the end of the file.
+    None means the end of the file.
     """
     before: int | None = 0
     """Number of lines before the span in each file, or None if unknown."""
@@ -228,7 +228,7 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     devices, compressed files and files that `unix_text` converts are not split.
 
     Args:
-        span: span of whole files
+        span: span that contains whole files
         part: size of a span in bytes, rounded down to a multiple of the block size
         size: block size in bytes (default: `BLOCK_SIZE`)
     """

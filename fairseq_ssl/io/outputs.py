@@ -180,7 +180,7 @@ def signature_path(output: Path) -> Path:
 
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
-    """Lock a file and return its descriptor. Wait for other runs if `wait`, or raise UsageError."""
+    """Lock a file and return its descriptor. If it is locked, wait or raise UsageError."""
     with write_errors(output):
         lock.parent.mkdir(parents=True, exist_ok=True)
         while True:
@@ -290,7 +290,7 @@ class ResumableFiles:
     """
 
     def __init__(self, paths: Sequence[Path], task: Mapping[str, Any], afresh: bool) -> None:
-        """Open the files.
+        """Lock and open the files. Resume an interrupted run, unless `afresh` is True.
 
         Args:
             paths: output files
@@ -419,7 +419,7 @@ def journal(path: Path) -> Path:
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """If the journal marks a run as finished, rename remaining temporary files and delete it."""
+    """If the journal marks a finished run, rename remaining temporary files. Delete the journal."""
     try:
         note = parse_json(journal(paths[0]).read_text("utf-8"))
         same = note["task"]["files"] == json.loads(json_text([path.name for path in paths]))

@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 PLAN = "job.json"
 EXAMPLES = 3
-"""Max number of examples per kind in a tally."""
+"""Max number of examples per kind in a `Tally`."""
 Record = dict[str, Any]
-"""JSON-serializable files, counts and examples of a part or of an item of an earlier stage."""
+"""JSON-serializable description of a part or of another stage's item: files, counts, examples."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class PartFile:
         self._append(compress_chunk(data, self._suffix))
 
     def close(self) -> None:
-        """Complete the file. A compressed file is not empty, even without lines."""
+        """Complete the file. A compressed file without lines gets an empty compressed chunk."""
         if not self.bytes and self._suffix in COMPRESSIONS:
             self._append(compress_chunk(b"", self._suffix))
 
@@ -191,7 +191,7 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
 PartResults = Callable[[int, Any], Iterator[BlockResult]]
 """Picklable function that takes the index and the span of a part, and yields its block results.
 
-In other stages, it takes the index and the value of a stage item.
+In other stages, the function takes the index and the value of a stage item.
 """
 
 
