@@ -133,8 +133,8 @@ def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, 
     """Return the loss and its gradient with respect to the embeddings.
 
     In float32, the same backward pass also computes the gradients of all weights. The returned loss
-    stores them, so that its backward pass does not recompute them. This is not possible in half
-    precision, because the stored gradients would bypass the loss scaling of fairseq's trainer.
+    stores these gradients for its own backward pass. This is not possible in half precision,
+    because the stored gradients would bypass the loss scaling of fairseq's trainer.
     """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     if _is_half(weights) or torch.is_autocast_enabled():
