@@ -168,7 +168,7 @@ def _shorten(names: Sequence[str]) -> str:
 def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Comparison) -> Sentences:
     """Read the output of each system's first seed, the source and the references.
 
-    Also set the metric of the sentences.
+    Choose the metric of the sentences.
     """
     firsts = [paths[0] for paths in systems.values()]
     sentences = Sentences(list(systems), [list(read_lines(path)) for path in firsts])

@@ -160,7 +160,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _seed_ranges(columns: Any) -> dict[str, SeedRange]:
-    """Parse the seed scores of each column, a metric or a system. Skip columns without them."""
+    """Parse the seed scores of each column (metric or system). Skip columns without seed scores."""
     ranges = {}
     for name, content in _items(columns):
         seeds = _items(content) and content.get("seeds", content.get("values"))
