@@ -375,7 +375,7 @@ def _apply_temperature(lprobs: Tensor, temperature: float) -> Tensor:
 
 
 def _from_local(results: Any, words: SourceWords) -> Any:
-    """Convert the hypotheses of each sentence to dictionary ids, in place."""
+    """Convert the local ids in the hypotheses of each sentence to dictionary ids, in place."""
     for sentence, hypotheses in enumerate(results):
         for hypothesis in hypotheses:
             hypothesis["tokens"] = words.from_local(hypothesis["tokens"], sentence)

@@ -130,7 +130,7 @@ class FluencyBoost:
         ratio: float,
         tags: Collection[int] = (),
     ) -> None:
-        """Wrap a generator.
+        """Wrap a generator. Map its dictionaries to the dictionary of the language model.
 
         Args:
             generator: a fairseq generator.

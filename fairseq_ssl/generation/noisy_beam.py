@@ -28,8 +28,8 @@ GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 class BeamNoise:
     """Noise for beam search, with hashes as random numbers r (Kiyono, 2022, section 4.3.1).
 
-    A hypothesis's noise depends only on the seed, the sentence and the words of the hypothesis, not
-    on the batch, the rank in the beam or the machine.
+    The noise of a hypothesis depends only on the seed, the sentence and the words of the
+    hypothesis, not on the batch, the rank in the beam or the machine.
     """
 
     beta: float
