@@ -133,8 +133,8 @@ def _with_gradient(loss: Tensor, embedded: Tensor, model: Any) -> tuple[Tensor, 
     """Return the loss and its gradient with respect to the embeddings.
 
     In float32, the same backward pass also computes the gradients of all weights. The returned loss
-    stores them, so that its backward pass does not recompute them. This is not possible in half
-    precision, because the stored gradients would bypass the loss scaling of fairseq's trainer.
+    stores these gradients for its own backward pass. This is not possible in half precision,
+    because the stored gradients would bypass the loss scaling of fairseq's trainer.
     """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     if _is_half(weights) or torch.is_autocast_enabled():
@@ -246,8 +246,8 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
     def losses(self, model: Any, sample: dict[str, Any]) -> tuple[Tensor, Tensor, Tensor]:
         """Return the total loss, the logits in float32, and the divergence (0 in evaluation).
 
-        The divergence is averaged over its texts and multiplied by the number of labeled texts,
-        because the trainer divides by this number.
+        The mean divergence per text is multiplied by the number of labeled texts, because the
+        trainer divides the loss by this number.
         """
         if not self.training:
             return super().losses(model, sample)

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from fairseq_ssl.options import checked
 
 CPU_CHUNK, GPU_CHUNK = 2**18, 2**25
-"""Maximum number of probabilities in a chunk, by device. A CPU chunk fits into the cache."""
+"""Maximum number of probabilities in a chunk on a CPU or GPU. A CPU chunk fits into the cache."""
 
 register_criterion = checked(criterions.register_criterion, "build_criterion")
 """fairseq's decorator `register_criterion`, extended to check options before a loss is built."""

@@ -1,4 +1,4 @@
-"""Masked loss for denoising pre-training: cross-entropy over noised words (PoDA, equation 2)."""
+"""Loss for denoising pre-training: cross-entropy mainly over noised words (PoDA, equation 2)."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from fairseq_ssl.options import option
 
 @dataclass
 class DenoisingCrossEntropyConfig(CriterionConfig):
-    """Options of the masked loss."""
+    """Options of the denoising loss."""
 
     label_smoothing: float = option(0.0, "epsilon for label smoothing", low=0, high=1)
     denoise_keep_rate: float = option(
@@ -140,7 +140,7 @@ class DenoisingCrossEntropy(Criterion):
 
 
 def _impossible_terms(lprobs: Tensor, vocabulary: int) -> Tensor:
-    """Return the sum of log p [n] over the words that each position's sentence cannot copy.
+    """Sum log p over the words that a position's sentence cannot copy. Return the sums [n].
 
     These out-of-vocabulary words occur only in other sentences of the batch. Their log p is
     constant and has no gradient.

@@ -147,7 +147,7 @@ class EditCrossEntropy(Criterion):
 def cross_entropy(scores: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     """Return the cross-entropy at each position, in float32 or float64.
 
-    The result equals PyTorch's, but the gradient is the only new tensor as large as `scores`.
+    The losses equal those of PyTorch, but the gradient is the only new tensor as large as `scores`.
 
     Args:
         scores: [positions, labels], logits.
@@ -198,7 +198,7 @@ def _blocks(scores: Tensor) -> Iterator[slice]:
 
 
 def _count_matches(predicted: Tensor, labels: Tensor, lengths: Tensor) -> dict[str, Tensor]:
-    """Return the numbers of gold, predicted and correct edits (except keep) and correct sentences.
+    """Count gold edits, predicted edits and correct edits, all except keep, and correct sentences.
 
     Args:
         predicted: [positions], ids of the predicted edits.

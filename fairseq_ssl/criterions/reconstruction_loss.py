@@ -43,7 +43,7 @@ class ReconstructionLossConfig(CriterionConfig):
 
 
 class WeightSchedule:
-    """A constant weight, or a weight that is piecewise linear in the number of updates."""
+    """Loss weight that is constant or a piecewise linear function of the number of updates."""
 
     def __init__(self, spec: str, start: int = 0) -> None:
         """Parse the schedule.

@@ -108,7 +108,7 @@ class Draft:
         self.begin, self.plan = begin, plan
 
     def _copied_positions(self, same: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield (source position, draft index) for draft tokens with exactly one source token.
+        """Yield (source position, draft index) for draft tokens aligned to a single source token.
 
         Only draft tokens after index `same` and before index `end` are considered.
         """
@@ -212,7 +212,7 @@ class AggressiveGenerator(SequenceGenerator):
     def _extend(
         self, drafts: list[Draft], encoded: list[Any], max_length: int, device: torch.device
     ) -> None:
-        """Verify all drafts in one decoder step and extend the hypotheses."""
+        """Verify all drafts in one decoder step. Extend the hypotheses with accepted tokens."""
         inputs = [draft.tokens[: max_length + 1] for draft in drafts]
         width = max(map(len, inputs))
         padded = [tokens + [self.pad] * (width - len(tokens)) for tokens in inputs]
@@ -303,7 +303,7 @@ class CopyingEnsemble(EnsembleModel):
     ) -> tuple[Tensor, Tensor | None]:
         """Return the log-probabilities of the next word [rows, width], and the attention.
 
-        The temperature applies to the mixture of generating and copying, not to the logits.
+        The temperature applies to the mixture of generation and copy distributions, not to logits.
         """
         lprobs, attention = super().forward_decoder(tokens, encoder_outs, incremental_states)
         return _apply_temperature(lprobs, temperature), attention
@@ -347,7 +347,7 @@ class AggressiveCopyingGenerator(CopyingGenerator, AggressiveGenerator):
     ) -> Tensor:
         """Return log-probabilities [rows, time - begin, width].
 
-        The temperature applies to the mixture of generating and copying, not to the logits.
+        The temperature applies to the mixture of generation and copy distributions, not to logits.
         """
         return _apply_temperature(
             super()._log_probabilities(tokens, encoded, begin, 1.0), temperature
@@ -375,7 +375,7 @@ def _apply_temperature(lprobs: Tensor, temperature: float) -> Tensor:
 
 
 def _from_local(results: Any, words: SourceWords) -> Any:
-    """Convert the hypotheses of each sentence to dictionary ids, in place."""
+    """Convert the local ids in the hypotheses of each sentence to dictionary ids, in place."""
     for sentence, hypotheses in enumerate(results):
         for hypothesis in hypotheses:
             hypothesis["tokens"] = words.from_local(hypothesis["tokens"], sentence)

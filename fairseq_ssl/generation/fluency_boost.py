@@ -1,6 +1,6 @@
 """Fluency boost: keep hypotheses that are less fluent than their source (Ge, Wei and Zhou, 2018).
 
-A model that generates errors may also copy or correct a sentence. A hypothesis in its n-best list
+A model that generates errors may also copy or correct a sentence. A hypothesis in the n-best list
 is kept only if the ratio of source fluency to hypothesis fluency reaches a minimum.
 """
 
@@ -130,7 +130,7 @@ class FluencyBoost:
         ratio: float,
         tags: Collection[int] = (),
     ) -> None:
-        """Wrap a generator.
+        """Wrap a generator. Map its dictionaries to the dictionary of the language model.
 
         Args:
             generator: a fairseq generator.

@@ -28,8 +28,8 @@ GRANULARITIES = (CANDIDATE, HYPOTHESIS)
 class BeamNoise:
     """Noise for beam search, with hashes as random numbers r (Kiyono, 2022, section 4.3.1).
 
-    A hypothesis's noise depends only on the seed, the sentence and the words of the hypothesis, not
-    on the batch, the rank in the beam or the machine.
+    The noise of a hypothesis depends only on the seed, the sentence and the words of the
+    hypothesis, not on the batch, the rank in the beam or the machine.
     """
 
     beta: float
@@ -103,7 +103,7 @@ class NoisyBeamSearch(BeamSearch):
     def _reachable(
         self, step: int, lprobs: Tensor, scores: Tensor | None, count: int
     ) -> tuple[Tensor, Tensor]:
-        """Return the rows and words [candidates] of candidates that can reach the `count` best.
+        """Return the rows and words [candidates] of candidates that can be among the `count` best.
 
         Noise is between 0 and beta. A candidate whose score is more than beta below the scores of
         `count` other candidates cannot be among the `count` best candidates.
@@ -164,7 +164,7 @@ def _hash_sources(source: Tensor, pad: int) -> Tensor:
 
 
 def _hash_words(words: Tensor, positions: Tensor | None = None) -> Tensor:
-    """Return a hash of each word and its position [rows, time]. A sequence's hash is their sum."""
+    """Return a hash of each word and its position [rows, time]. The sum is the row's hash."""
     if positions is None:
         positions = torch.arange(words.size(1), device=words.device)
     return _hash(_hash(positions) + words)

@@ -41,11 +41,11 @@ def write_onnx(
     """Write an edit tagger in ONNX format to a folder.
 
     Args:
-        model: an edit tagger in float32, prepared for inference.
+        model: an edit tagger in float32, prepared with `prepare_for_inference_`.
         task: the model's task, which contains the dictionaries.
         output: folder to create.
         quantization: data type of matrix multiplications, float32 or int8.
-        search: search options that commands use by default.
+        search: search options to store as defaults of the exported model.
     """
     import_optional("onnxscript", "Export to ONNX", "onnx")
     runtime = import_optional("onnxruntime.quantization", "Export to ONNX", "onnx")
@@ -115,7 +115,7 @@ def _export_graph(model: Any) -> torch.onnx.ONNXProgram:
 
 
 def _example(model: Any) -> tuple[Tensor, ...]:
-    """Return example inputs for the graph. Each of their axes has a different size."""
+    """Return example inputs for the graph. The batch, word and time axes have different sizes."""
     pad, eos, unknown = (model.special[name] for name in ("pad", "eos", "unk"))
     rows = [[0, *[unknown] * count, eos, *[pad] * (6 - count)] for count in (6, 2, 1)]
     tokens = torch.tensor(rows)
@@ -139,7 +139,7 @@ class TaggerGraph(nn.Module):
     """An edit tagger for export, with tensors as inputs and outputs and static control flow."""
 
     def __init__(self, model: Any) -> None:
-        """Wrap an edit tagger, which must be prepared for inference."""
+        """Wrap an edit tagger, which must be prepared with `prepare_for_inference_`."""
         super().__init__()
         self.model = model
 

@@ -43,7 +43,7 @@ class TorchEngine(TaggerEngine):
 
     @torch.no_grad()
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the most probable edits at the used positions of the windows."""
+        """Return the most probable edits at the positions in `batch.used_positions`."""
         return top_edits(*self.probabilities(batch.text, batch.used_positions))
 
     def probabilities(self, text: Spans, positions: Ids | None = None) -> list[Tensor]:

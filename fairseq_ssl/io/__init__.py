@@ -1,6 +1,6 @@
 """Reading of texts, writing of outputs, and executors for parallel jobs.
 
-A text is a file, a glob or a folder, on this machine or in a store opened with fsspec. Jobs such as
+A text is a file, a glob or a folder, local or in an object store (opened with fsspec). Jobs such as
 `noise.noise_file` write a file or, if the output is a `PartFolder`, a folder of parts.
 
 >>> from fairseq_ssl.io import LocalExecutor

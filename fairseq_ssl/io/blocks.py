@@ -41,7 +41,7 @@ class Span:
     paths: tuple[Path | None, ...]
     """File of each side, or None for stdin and for a text in memory."""
     file: int = 0
-    """Index of the file within each text."""
+    """Index of the file in a text that consists of several files."""
     starts: tuple[int, ...] = ()
     """Start offset in each decompressed file, in bytes (default: 0).
 
@@ -50,7 +50,7 @@ class Span:
     end: int | None = None
     """End offset in the first file: a multiple of the block size or the start of a line.
 
-    If it is None, the span ends with the file.
+    None means the end of the file.
     """
     before: int | None = 0
     """Number of lines before the span in each file, or None if unknown."""
@@ -63,7 +63,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """The lines of a span that begin between two multiples of the block size in the first file.
+    """Lines of a span that begin between adjacent multiples of the block size in the first file.
 
     All readers of a file therefore get the same blocks, and each line is in exactly one block. In
     the methods, `side` is the index of one of the parallel files.
@@ -97,7 +97,7 @@ class Block:
         return self.data[0].removesuffix(b"\n").count(b"\n") + 1
 
     def place(self, index: int, side: int = 0) -> str:
-        """Return ``FILE:LINE`` for the line with this index in the block."""
+        """Return ``FILE:LINE`` for the line with the index `index` in the block, from 0."""
         path, start, before = self.span.paths[side], self.starts[side], self.span.before
         number = 1 + index
         if before is not None:
@@ -208,7 +208,7 @@ def fraction_read(file: Any, begun: float = 0.0) -> float:
 
     Args:
         file: binary file
-        begun: fraction of the file before the first block; the result refers to the rest
+        begun: fraction of the file before the span; the result is a fraction of the remaining file
     """
     raw = file_on_disk(file)
     try:
@@ -224,11 +224,11 @@ def fraction_read(file: Any, begun: float = 0.0) -> float:
 def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
     """Split the files of a span into spans of about `part` bytes of the first file.
 
-    A single file is not read, but the lines of parallel files are counted. Stdin, devices,
-    compressed files and files that `unix_text` converts are not split.
+    A single file is split without reading it. Parallel files are read to align their lines. Stdin,
+    devices, compressed files and files that `unix_text` converts are not split.
 
     Args:
-        span: span of whole files
+        span: span that contains whole files
         part: size of a span in bytes, rounded down to a multiple of the block size
         size: block size in bytes (default: `BLOCK_SIZE`)
     """
@@ -256,7 +256,7 @@ def split_files(span: Span, part: int, size: int | None = None) -> list[Span]:
 
 
 def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
-    """Yield a tuple of lines for each line number. Raise DataError if a file ends early."""
+    """Yield the aligned lines of parallel files. Raise DataError if a file has fewer lines."""
     readers = [read_lines(path) for path in paths]
     for number, row in enumerate(zip_longest(*readers)):
         if None in row:
@@ -267,7 +267,7 @@ def read_parallel(paths: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
 
 
 def unequal_lines(ended: str | Path, lines: int, longer: str | Path) -> DataError:
-    """Return the error for parallel files if one of them ends after `lines` lines."""
+    """Return the error for the parallel file `ended`, which has fewer lines than `longer`."""
     return DataError(
         f"{ended} ends after line {lines}, but {longer} has more lines. Both must have the same "
         f"number of lines.{m2_hint(ended, longer)}"

@@ -16,7 +16,7 @@ from fairseq_ssl.io.text_files import text_files
 
 @dataclass(frozen=True)
 class Corpus:
-    """A text or parallel texts. A text consists of one or more files, read one after the other."""
+    """A text or parallel texts. A text consists of one or more files, which are read in order."""
 
     texts: tuple[Path | None, ...]
     """Path of each side (a file, a glob, or a folder), or None for stdin."""
@@ -43,7 +43,7 @@ class Corpus:
 
     @property
     def fingerprint(self) -> list[int] | list[list[int]] | None:
-        """Size and modification time of a single text or of each side, or None if one is stdin."""
+        """Size and modification time of a text or of each parallel text, or None for stdin."""
         if self.is_stdin:
             return None
         sides = [file_fingerprint(path) for path in self.paths]

@@ -104,7 +104,7 @@ def cpu_count() -> int:
 
 
 def worker_number() -> int:
-    """Return the index of this worker process, from 0. It is 0 in the parent process."""
+    """Return the index of this worker process, from 0. Return 0 in the parent process."""
     return _number
 
 
@@ -293,14 +293,14 @@ class RayExecutor:
 
 
 def _check_port(address: str) -> None:
-    """Raise OSError if HOST:PORT accepts no connection. Ray itself would wait for minutes."""
+    """Raise OSError if HOST:PORT does not accept connections. Ray would wait for minutes."""
     host, _, port = address.rpartition(":")
     if port.isdigit() and "/" not in host:
         socket.create_connection((host, int(port)), timeout=CONNECT).close()
 
 
 def _call_remote(version: str, folder: str, sent: bytes, item: Any) -> Any:
-    """Call a function in a worker, in the working folder of the caller if it exists there."""
+    """Call a function in a Ray worker. Change to the caller's working folder if it exists."""
     if version != __version__:
         raise DataError(
             f"A machine of the Ray cluster has version {__version__} of fairseq_ssl. Expected "

@@ -32,8 +32,8 @@ def file_fingerprint(path: str | Path) -> list[int]:
 def content_digest(*paths: str | Path) -> str:
     """Return a short digest of file contents. Each path is a file, a glob or a folder.
 
-    It does not depend on paths or modification times. Subfolders are skipped. If any path is a pipe
-    or a device, which can be read only once, the digest is empty.
+    The digest does not depend on paths or modification times. Subfolders are skipped. If any path
+    is a pipe or a device, which can be read only once, the digest is an empty string.
     """
     files: list[Path] = []
     for path in map(as_path, paths):

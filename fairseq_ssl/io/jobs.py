@@ -62,7 +62,7 @@ def resolve_paths(paths: Iterable[Path | None]) -> list[Path]:
 
 
 def check_distinct(inputs: Iterable[Path | None], outputs: Iterable[Path]) -> None:
-    """Raise UsageError if an output, or a file next to it, is an input or another output."""
+    """Raise UsageError if an output, or an auxiliary file, overlaps an input or another output."""
     read, written = resolve_paths(inputs), resolve_paths(outputs)
     for index, output in enumerate(written):
         if output in (*read, *written[:index]):
@@ -80,7 +80,7 @@ def check_new(path: Path, overwrite: bool) -> None:
 
 
 def check_read_twice(path: str | Path) -> None:
-    """Raise UsageError if an input that must be opened twice is a pipe or a device."""
+    """Raise UsageError if an input that is read twice is a pipe or a device."""
     if is_device(as_path(path)):
         raise UsageError(
             f"{path} is a device or a pipe. Expected a file, because it is read twice."
@@ -88,7 +88,7 @@ def check_read_twice(path: str | Path) -> None:
 
 
 def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
-    """Raise UsageError if an output or a file next to it is an input, or one contains the other."""
+    """Raise UsageError if an output, or an auxiliary file such as a lock, overlaps an input."""
     path = real_path(output)
     names = {f"{path.name}{end}" for end in (".tmp", ".json", ".progress", ".lock")}
     names.add(f"{path.stem}.tmp{path.suffix}")
@@ -116,5 +116,5 @@ def check_outside(folder: Path, inputs: Iterable[str | Path | None]) -> None:
 
 
 def fingerprints(*paths: str | Path | None) -> Fingerprints:
-    """Return the sizes and modification times of files and folders. Paths of None are skipped."""
+    """Return the sizes and modification times of files and folders. Skip paths that are None."""
     return tuple(part for path in paths if path is not None for part in file_fingerprint(path))

@@ -141,7 +141,7 @@ def is_device(output: Path) -> bool:
 
 
 def real_path(path: str | Path) -> Path:
-    """Return an absolute path with symbolic links resolved, so that link targets are replaced.
+    """Return an absolute path without symbolic links, so that outputs replace link targets.
 
     URLs are returned unchanged. Unlike `Path.resolve`, the function accepts circular links.
     """
@@ -180,7 +180,7 @@ def signature_path(output: Path) -> Path:
 
 
 def _locked(output: Path, lock: Path, wait: bool) -> int:
-    """Lock a lock file and return its descriptor. If it is busy, wait or raise UsageError."""
+    """Lock a file and return its descriptor. If it is locked, wait or raise UsageError."""
     with write_errors(output):
         lock.parent.mkdir(parents=True, exist_ok=True)
         while True:
@@ -213,7 +213,7 @@ def _busy(output: Path) -> UsageError:
 def atomic_lines(output: str | Path) -> Iterator[TextIO]:
     """Yield a temporary text file open for writing. Rename it to `output` at the end.
 
-    It is compressed if the suffix of `output` is in `COMPRESSIONS`.
+    The file is compressed if the suffix of `output` is in `COMPRESSIONS`.
     """
     output = as_path(output)
     suffix = output.suffix if output.suffix in COMPRESSIONS else ""
@@ -290,7 +290,7 @@ class ResumableFiles:
     """
 
     def __init__(self, paths: Sequence[Path], task: Mapping[str, Any], afresh: bool) -> None:
-        """Open the files.
+        """Lock and open the files. Resume an interrupted run, unless `afresh` is True.
 
         Args:
             paths: output files
@@ -319,7 +319,7 @@ class ResumableFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the files. Save the state of unfinished files, or delete them if it is empty."""
+        """Close the files. If they are unfinished, save the state. Without a state, delete them."""
         failed = self.current
         with suppress(OSError), self._open:
             if not self._finished:
@@ -419,7 +419,7 @@ def journal(path: Path) -> Path:
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """Rename remaining temporary files and delete the journal if it marks a run as finished."""
+    """If the journal marks a finished run, rename remaining temporary files. Delete the journal."""
     try:
         note = parse_json(journal(paths[0]).read_text("utf-8"))
         same = note["task"]["files"] == json.loads(json_text([path.name for path in paths]))
@@ -446,7 +446,7 @@ def is_done(paths: Sequence[Path], task: Mapping[str, Any]) -> bool:
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Return a description of the changed parameters, for a message."""
+    """Describe the parameters in which two runs differ, for a message."""
     changed = [key for key in now if before.get(key) != now[key]]
     shown = [key for key in changed if not key.endswith(("_is", "_are"))]  # no sizes and times
     values = (f"{key} was {before.get(key)!r} and is {now[key]!r}" for key in shown)

@@ -1,4 +1,4 @@
-"""Folders of parts with a manifest, which workers write in resumable stages."""
+"""Folders of parts, which workers write in resumable stages and complete with a manifest."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 PLAN = "job.json"
 EXAMPLES = 3
-"""Max number of examples per kind in a tally."""
+"""Max number of examples per kind in a `Tally`."""
 Record = dict[str, Any]
-"""JSON-serializable description of a finished stage item: its files, counts and examples."""
+"""JSON-serializable description of a part or of another stage's item: files, counts, examples."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class PartFolder:
 
 @dataclass
 class Tally:
-    """Counts of a text and examples of its lines, merged in the order of the text."""
+    """Counts and example lines of a text, collected from its blocks in text order."""
 
     counts: Counter[str] = field(default_factory=lambda: Counter(lines=0))
     """Counts by name. `lines` is the number of lines read."""
@@ -125,7 +125,7 @@ class PartFile:
         self._append(compress_chunk(data, self._suffix))
 
     def close(self) -> None:
-        """Complete the file. A compressed file is not empty, even without lines."""
+        """Complete the file. A compressed file without lines gets an empty compressed chunk."""
         if not self.bytes and self._suffix in COMPRESSIONS:
             self._append(compress_chunk(b"", self._suffix))
 
@@ -191,7 +191,7 @@ def matches(folders: Sequence[Path], record: Record) -> bool:
 PartResults = Callable[[int, Any], Iterator[BlockResult]]
 """Picklable function that takes the index and the span of a part, and yields its block results.
 
-In other stages, it takes the index and the value of a stage item.
+In other stages, the function takes the index and the value of a stage item.
 """
 
 
@@ -331,7 +331,7 @@ class JobFolder:
         return is_complete
 
     def discard_plan(self) -> None:
-        """Delete the plan if there are no shards or finished items, so that settings can change."""
+        """Delete the plan of an unsharded job without finished items. Settings can then change."""
         files = [*(self.first / JOB).glob("*.json"), *self.first.glob("*.json")]
         if self.shard == (1, 1) and all(path.name == PLAN for path in files):
             for folder in self.folders:
@@ -340,7 +340,7 @@ class JobFolder:
                     folder.rmdir()
 
     def plan(self, make: Callable[[], list[Span]]) -> list[Span]:
-        """Return the parts of the job. The first run calls `make` and stores the result."""
+        """Return the spans of the parts. The first run calls `make` and stores these spans."""
         path = self.first / JOB / PLAN
         if not path.exists():
             spans = make()

@@ -30,7 +30,7 @@ TIMES = ("LastModified", "mtime", "modified", "created")
 RETRIES = {"mode": "standard", "total_max_attempts": 10}
 """Retry settings for S3, unless the user has configured retries in fsspec or botocore."""
 ATTEMPTS = "AWS_MAX_ATTEMPTS"
-"""Environment variable that configures the number of attempts of botocore."""
+"""Environment variable for botocore's maximum number of attempts per request."""
 TRANSFERS = 10
 """Max number of s3fs read attempts per object if the connection breaks."""
 ERRORS = {

@@ -137,10 +137,10 @@ def _several(paths: Iterable[Item]) -> Iterable[Item]:
 
 
 def unix_text(file: IO[bytes], name: str) -> IO[bytes]:
-    """Remove a byte-order mark and convert CRLF to LF while reading. Reject UTF-16 and UTF-32.
+    """Remove a byte-order mark and, if the first line ends with CRLF, convert CRLF to LF.
 
     Args:
-        file: binary file at its beginning
+        file: binary file at its beginning; UTF-16 and UTF-32 raise DataError
         name: name of the file in messages
 
     Returns:
@@ -294,7 +294,7 @@ def read_line(file: IO[bytes], name: str) -> bytes:
 
 
 def decoded_lines(file: IO[bytes], name: str) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, without newlines. `name` is its name in messages."""
+    """Yield the lines of a UTF-8 file, without newlines. `name` is the file name in messages."""
     for number, line in enumerate(raw_lines(file, name), 1):
         try:
             text = line.decode("utf-8")
@@ -351,12 +351,12 @@ def open_text(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def text_files(path: str | Path) -> list[Path]:
-    """Return the files of a text in order. Raise DataError if there are none.
+    """Return the files of a text in order. Raise DataError for a glob or folder without files.
 
     A text is one of
 
     - a file,
-    - a glob such as ``news.*.en.gz``, unless a file has this name: the files that match, sorted,
+    - a glob such as ``news.*.en.gz`` that is not a file name: the matching visible files, sorted,
     - a folder of parts with a manifest: the parts in the order of the manifest,
     - another folder: its files, sorted, except those whose names begin with ``.`` or ``_``.
     """
@@ -377,7 +377,7 @@ def text_files(path: str | Path) -> list[Path]:
 
 
 def is_glob(path: Path) -> bool:
-    """Return True if a path has wildcards, and there is no file with this name."""
+    """Return True if a path contains wildcards and is not the name of an existing file."""
     return bool(WILDCARD.search(str(path))) and not path.exists()
 
 
@@ -441,7 +441,7 @@ def open_bytes(path: str | Path, suffix: str | None = None) -> Iterator[IO[bytes
 
 
 def require_file(path: str | Path, expected: str) -> None:
-    """Raise DataError unless a path is a regular file. `expected` describes it in the message."""
+    """Raise DataError unless a path is a regular file. The message contains `expected`."""
     path = as_path(path)
     if not path.is_file():
         kind = "is a folder" if path.is_dir() else "is a device or a pipe"
@@ -462,7 +462,7 @@ def read_document(path: str | Path) -> bytes:
 
 
 def read_json(path: str | Path) -> Any:
-    """Parse an untrusted JSON file; see `parse_json`. Raise DataError if it is not valid."""
+    """Parse an untrusted JSON file; see `parse_json`. Raise DataError for invalid JSON."""
     try:
         return parse_json(read_document(path))
     except ValueError as error:
@@ -516,7 +516,7 @@ def _zstd_reader(file: IO[bytes]) -> _ChunkReader:
 
 
 def _zstd_chunks(file: IO[bytes]) -> ByteChunks:
-    """Decompress one or more frames. zstandard's own reader does not report truncated files."""
+    """Yield decompressed zstd frames. zstandard's own reader does not report truncated files."""
     library, frame = _zstandard(), None
     while data := file.read(ZSTD_INPUT):
         while data:

@@ -67,7 +67,7 @@ class Outputs:
     paths: tuple[Path, ...] = ()
     stream: IO[bytes] | None = None
     folders: PartFolder | None = None
-    """Shard and size of the parts if the paths are folders, or None."""
+    """Shard and part size if the outputs are folders of parts, otherwise None."""
 
     @classmethod
     def of(cls, *outputs: Output) -> Outputs:
@@ -108,7 +108,7 @@ class Outputs:
 
 
 def is_folder(output: str | Path) -> bool:
-    """Return True for a path that ends with ``/``, and for the URL of a store."""
+    """Return True if an output is a folder of parts: a path that ends with ``/``, or a URL."""
     if isinstance(output, Path):
         return isinstance(output, RemotePath)
     return output.endswith("/") or URL.match(output) is not None
@@ -140,9 +140,9 @@ class TextJob(ABC):
     outputs: Outputs
     """Files, folders of parts, or a stream."""
     workers: InitVar[Executor | None]
-    """Executor of the blocks or parts, or None for this process."""
+    """Executor that processes the blocks or parts. None runs the job in the current process."""
     progress: ProgressFactory
-    """Creates the progress report, which receives the number of processed lines."""
+    """Function that creates the progress report, which receives the number of processed lines."""
 
     unit: ClassVar[str] = "lines"
     may_be_empty: ClassVar[bool] = False
@@ -175,7 +175,7 @@ class TextJob(ABC):
         return 2**26
 
     def reads(self) -> Iterable[str | Path | None]:
-        """Return the other files that the job reads, which the outputs must not replace."""
+        """Return the files that the job reads besides the corpus. Outputs cannot replace them."""
         return ()
 
     @abstractmethod
@@ -196,13 +196,13 @@ class TextJob(ABC):
         """Load the models and resources. Return the picklable function that processes blocks."""
 
     def part_results(self, folder: JobFolder, spans: Sequence[Span]) -> PartResults | None:
-        """Return the function that processes parts, or None if other shards must finish a stage."""
+        """Return the function that processes parts, or None while other shards run a stage."""
         return partial(map_blocks, self.prepare(), self.corpus.block_size)
 
     def run_stage(
         self, folder: JobFolder, stage: str, items: Sequence[Any], results: PartResults
     ) -> bool:
-        """Write a file for each item of a stage. Return False if other shards must finish it."""
+        """Process this shard's items of a stage. Return False if other shards are unfinished."""
         writer = PartWriter(results, (folder.first,), stage)
         report = self.progress(f"{self.name}: {stage}", "parts", len(folder.share(len(items))))
         for _ in folder.run_stage(stage, items, writer, self.executor):
@@ -210,14 +210,14 @@ class TextJob(ABC):
         return folder.records(stage, len(items)) is not None
 
     def note(self) -> str:
-        """Return a text for the progress report."""
+        """Return a text for the progress report, such as the speed."""
         return ""
 
     def check(self) -> None:  # noqa: B027  # optional
-        """Raise DataError if the counts so far show that the input is wrong."""
+        """Raise DataError if the counts so far show invalid input. By default, do nothing."""
 
     def run(self, overwrite: bool) -> bool:
-        """Write the outputs. Return False if they were complete, or if other shards must finish."""
+        """Write the outputs. Return False if they were complete or other shards are unfinished."""
         if self.outputs.folders is not None:
             return self._run_folders(self.outputs.folders, overwrite)
         if (stream := self.outputs.stream) is not None:
@@ -305,7 +305,7 @@ class TextJob(ABC):
         self.check()
 
     def check_end(self) -> None:
-        """Raise DataError if the final counts show that the input is wrong."""
+        """Raise DataError if the input is empty and `may_be_empty` is False."""
         if not (self.totals["lines"] or self.may_be_empty):
             raise DataError(f"{self.corpus} is empty. Expected one line or more.")
 
@@ -397,7 +397,7 @@ def rewrite_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> LineSummary | None:
-    """Rewrite text lines. Return None if the output was complete or other shards must finish.
+    """Rewrite a text. Return None if the output was complete or other shards are unfinished.
 
     Args:
         source: text, or None for stdin
@@ -405,7 +405,7 @@ def rewrite_file(
         build: function that returns the picklable function that rewrites a line
         signature: parameters of the function, with digests of its files
         reads: files that the function reads, which the output must not replace
-        executor: executor that processes the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process)
         overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """

@@ -129,7 +129,7 @@ class RowAdam(Adam):
 
 @register_optimizer("lazy_adam", dataclass=FairseqAdamConfig)
 class LazyAdam(FairseqAdam):
-    """Adam that supports sparse gradients of embeddings (--imitator-sparse-gradients)."""
+    """Adam with lazy updates for sparse gradients of embeddings (--imitator-sparse-gradients)."""
 
     def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         super().__init__(cfg, params)
@@ -149,7 +149,7 @@ class LazyAdam(FairseqAdam):
         return norm
 
     def _gradients(self) -> list[Tensor]:
-        """Return the values of all dense and sparse gradients, to change them in place."""
+        """Return views of the values of all dense and sparse gradients, for in-place operations."""
         gradients = []
         for weight in self.params:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -187,8 +187,8 @@ def _is_plain(gradient: Tensor) -> bool:
 def fused_step(optimizer: torch.optim.Optimizer) -> None:
     """Update the weights as in fairseq's Adam, but with PyTorch's fused kernel.
 
-    fairseq adds epsilon to the root of the second moment before bias correction, but PyTorch adds
-    it after bias correction. To compensate, epsilon is divided by the same factor as the root.
+    fairseq adds epsilon to the square root of the second moment before bias correction, but PyTorch
+    adds it after bias correction. To compensate, epsilon is also divided by the correction factor.
     """
     for group in optimizer.param_groups:
         beta1, beta2 = group["betas"]

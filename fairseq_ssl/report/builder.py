@@ -52,7 +52,7 @@ METRICS: dict[str, Callable[[Sentences, Comparison], Metric]] = {
 logger = logging.getLogger(__name__)
 
 Statistics = Mapping[str, list[SentenceStatistics]]
-"""Sentence statistics for each seed, by system."""
+"""Metric statistics of the sentences for each seed, by system."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def write_report(
 
 
 def _default_set(names: Sequence[str]) -> str | None:
-    """Return `TEST_SET` if it is in `names`, else the only name, or None for no name or several."""
+    """Return `TEST_SET` if it is in `names`, or the only name. In all other cases, return None."""
     return TEST_SET if TEST_SET in names else names[0] if len(set(names)) == 1 else None
 
 
@@ -177,7 +177,7 @@ def _shorten(names: Sequence[str]) -> str:
 def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Comparison) -> Sentences:
     """Read the output of each system's first seed, the source and the references.
 
-    Also set the metric of the sentences.
+    Choose the metric of the sentences.
     """
     firsts = [paths[0] for paths in systems.values()]
     sentences = Sentences(list(systems), [list(read_lines(path)) for path in firsts])

@@ -101,7 +101,7 @@ def score_table(scores: Iterable[ReportedScore]) -> ScoreTable:
 
 
 def best_scores(table: ScoreTable) -> list[float | None]:
-    """Return the best mean of each column, or None for metrics without a direction."""
+    """Return the best mean of each column, or None for values without a direction (counts)."""
     columns: Iterable[Sequence[SeedRange | None]] = zip(*table.rows.values(), strict=True)
     best: list[float | None] = []
     for (_, metric, _), column in zip(table.columns, columns, strict=True):
@@ -237,9 +237,9 @@ def breakdown_html(name: str, breakdown: Breakdown) -> str:
 
 
 def table_html(label: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of HTML cells that scrolls in narrow windows. Screen readers read `label`.
+    """Return an HTML table that scrolls in narrow windows. Screen readers read `label`.
 
-    The first cell of each row is the content of its heading. The other cells are `td` elements.
+    In each row, the first item is the content of the row heading. The others are `td` elements.
     """
     first, *columns = header
     corner = f'<th scope="col">{first}</th>' if first else "<td></td>"
@@ -261,11 +261,11 @@ ORDERS = {
 }
 UNLIKE = {"unlike": "largest word difference"}
 MAX_ALWAYS_SHOWN = 2
-"""Maximum number of systems for which the page needs no checkboxes that hide systems."""
+"""Maximum number of systems without checkboxes. With more systems, checkboxes can hide them."""
 
 
 def sentences_html(sentences: Sentences) -> str:
-    """Return the HTML section with the filter form and the elements that the script fills."""
+    """Return the sentence browser: a filter form, and elements that the page's script fills."""
     against = _sides("nothing", sentences)
     fields = [
         *_texts(sentences),
@@ -323,7 +323,7 @@ def _orders(sentences: Sentences) -> list[str]:
 
 
 def _hidden_systems(sentences: Sentences) -> list[str]:
-    """Return checkboxes that hide systems, or [] for `MAX_ALWAYS_SHOWN` or fewer systems."""
+    """Return checkboxes that show or hide systems, or [] if all systems are always shown."""
     if len(sentences.systems) <= MAX_ALWAYS_SHOWN:
         return []
     boxes = "".join(

@@ -19,7 +19,7 @@ from fairseq_ssl.metrics.metric import BootstrapResult, SeedRange
 LOWER = re.compile(r"error|wrong|loss|perplexity|misclassif|\b[twc]er\b|seconds", re.IGNORECASE)
 """Pattern for the names of lower-is-better metrics."""
 COUNTS = re.compile(r"deviation|^(lines|sentences|samples|seeds|effective order)$", re.IGNORECASE)
-"""Pattern for the names of values without a better direction, such as counts."""
+"""Pattern for the names of values for which neither higher nor lower is better, such as counts."""
 DIGITS = re.compile(r"\d+")
 BOOTSTRAP = ("resamples:", "seed:")
 """Prefixes of signature parameters for baseline comparisons, which do not change the scores."""
@@ -93,7 +93,7 @@ def parse_scores(content: Any, test_set: str, system: str) -> Iterator[ReportedS
 
 
 def _values(content: dict[str, Any], system: str) -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    """Yield the system, metric and seed values of each score in a file."""
+    """Yield a system, a metric and the values for each seed from the JSON content of a file."""
     if isinstance(content.get("system"), str):
         system = content["system"]
     if isinstance(content.get("systems"), dict):
@@ -140,7 +140,7 @@ def parse_breakdowns(content: Any, name: str) -> Iterator[tuple[str, Breakdown]]
 
 
 def metric_name(metric: str, signature: str) -> str:
-    """Return a metric's display name, preceded by the method unless the name contains it."""
+    """Return a metric's display name, with the method in front if the name does not contain it."""
     method = signature.partition("|")[0].removeprefix("classify-score")
     metric = metric.replace("_", " ") if metric.islower() else metric
     if not method or ":" in method or " " in method:
@@ -160,7 +160,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _seed_ranges(columns: Any) -> dict[str, SeedRange]:
-    """Parse the seed scores of each column in files from `score` and `classify score`."""
+    """Parse the seed scores of each column (metric or system). Skip columns without seed scores."""
     ranges = {}
     for name, content in _items(columns):
         seeds = _items(content) and content.get("seeds", content.get("values"))
@@ -200,7 +200,7 @@ class ReportFiles:
     figures: dict[str, Path] = field(default_factory=dict)
     """Figure files by name."""
     left_out: list[Path] = field(default_factory=list)
-    """Figures in a format that a page cannot show."""
+    """Figures in formats that an HTML page cannot embed (PDF)."""
     links: list[Path] = field(default_factory=list)
     """Links to files outside the folder. They are skipped, since the page may be published."""
     comparisons: list[ScoreComparison] = field(default_factory=list)
@@ -324,7 +324,7 @@ def _collect_folder(folder: Path) -> ReportFiles:
 
 
 def _test_set(name: str, test_sets: Collection[str]) -> str:
-    """Return the longest prefix of a file name in `test_sets`, or the name up to its first dot."""
+    """Return the longest test set that begins a file name, or the name up to its first dot."""
     parts = name.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
     return next((name for name in names if name in test_sets), parts[0])

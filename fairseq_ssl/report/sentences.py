@@ -75,7 +75,7 @@ def annotator_texts(gold: Sequence[M2Sentence], name: str) -> list[list[str]]:
 
 
 def corrected_by_type(errors: Sequence[Sequence[GoldError]], systems: Sequence[str]) -> Breakdown:
-    """Return the percentage of corrected errors, by error type and system."""
+    """Return the percentage of corrected errors by system, for all errors and each main type."""
     all_errors = [error for line_errors in errors for error in line_errors]
     by_type: dict[str, list[GoldError]] = {}
     for error in all_errors:
@@ -116,7 +116,7 @@ class Sentences:
     """Language codes of the source and of the other sides, for the browser."""
 
     def check(self, names: Sequence[str | Path]) -> None:
-        """Raise DataError unless all sides have the same number of lines.
+        """Raise DataError unless all sides have the same number of lines, 1 or more.
 
         Args:
             names: output file names, for the error message.
@@ -143,8 +143,8 @@ class Sentences:
     def against(self) -> str:
         """Return the side against which changes are marked by default.
 
-        It is the source if the outputs are corrections, otherwise the first reference. Without
-        references, it is the first system.
+        The default is the source if the outputs are corrections, otherwise the first reference. If
+        there are no references, it is the first system.
         """
         if self.source is not None and (self.errors is not None or self._is_corrected()):
             return SOURCE
@@ -153,7 +153,7 @@ class Sentences:
         return self.systems[0]
 
     def types(self, category: Callable[[str], str] = str) -> Counter[str]:
-        """Return the number of sentences with errors of each type, or of each category of types."""
+        """Count the sentences that contain errors of each type, or of each category of types."""
         kinds = ({category(error.type) for error in errors} for errors in self.errors or ())
         return Counter(kind for sentence in kinds for kind in sentence)
 

@@ -12,7 +12,7 @@ LOWER = rf"[^\W\d_{UPPER}]"
 QUOTES = "'\"`´‘’‚“”„«»"
 SYMBOLS = "¦©®°\u2195-\u21ff\u2300-\u23ff\u2440-\u27ff\u2800-\u2bff\U0001f000-\U0001faff"
 MARKS = rf"{QUOTES}{SYMBOLS},:;!?¿¡…·，。：；？！、—–()\[\]{{}}<>_#*&"
-"""Characters that are split off as tokens at the start and at the end of a word."""
+"""Character class of marks that are separate tokens at the start or at the end of a word."""
 CURRENCIES = "$£€¥₹"
 UNITS = (
     "km km² km³ m m² m³ dm cm mm µm nm ha yd in ft kg g mg µg t lb oz K kmh km/h m/s mph "
@@ -43,13 +43,13 @@ CONTRACTION = re.compile(
     | (1[012]|\d) ([ap]m|[ap]\.m\.) )""",
     re.VERBOSE,
 )
-"""Pattern whose groups are the tokens of words such as "don't". "DON'T" does not match."""
+"""Pattern for contractions, with a group for each token. "Don't" matches, "DON'T" does not."""
 PREFIX = re.compile(rf"{EMOTICON}(?!\w)|\.\.+|['’]{{2}}|[{MARKS}{CURRENCIES}§%=]|\+(?!\d)")
 SUFFIX = re.compile(
     rf"\.\.+|:\)|[sS]['’]|['’]{{2}}|[{MARKS}]|\.(?=[\d{MARKS}%²+-]|{LOWER}|[A-Z]{{2}}|[CFK]°)|\+(?=\d)"
     rf"|(?:[{CURRENCIES}]|{'|'.join(unit[::-1] for unit in UNITS.split())})(?=\d)"
 )
-"""Pattern for the last token of a word, matched at the start of the reversed word for speed."""
+"""Pattern for tokens at the end of a word. For speed, it matches the start of the reversed word."""
 INFIX = re.compile(
     rf"(\.\.+|[…{SYMBOLS}]|(?<=\d)[+*^-](?=[\d-])|(?<={LETTER}),(?={LETTER})"
     rf"|(?:(?<={LOWER})|(?<=[{QUOTES},]))\.(?=[{UPPER}{QUOTES},])"

@@ -1,4 +1,4 @@
-"""Inflected forms of English verbs and nouns, with lemminflect."""
+"""Inflection of English verbs and nouns with lemminflect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PURPOSE = "Changing verbs and nouns"
 
 
 class Inflection:
-    """Inflected forms of verbs and nouns, with the case of the input word.
+    """Lookup of inflected forms of verbs and nouns. Results have the case of the input word.
 
     A word that can be a verb, such as "people" or "well", has verb forms. A word that can be a noun
     has noun forms. Words with characters that are not letters, such as "'s", have no forms.
@@ -31,7 +31,7 @@ class Inflection:
         return bool(self._lemmas_of(word))
 
     def verb_forms(self, word: str) -> list[str]:
-        """Return the sorted forms of all verbs that have the form `word`, except `word` itself."""
+        """Return the sorted forms of all verbs of which `word` is a form, except `word` itself."""
         forms_of_word = {
             form
             for inflections in self._inflections(word, ("VERB", "AUX"))
@@ -41,15 +41,15 @@ class Inflection:
         return [match_case(word, form) for form in sorted(forms_of_word - {word.lower()})]
 
     def verb(self, word: str, tag: str, source: str | None = None) -> str | None:
-        """Return the form of a verb for a Penn Treebank tag, or None.
+        """Return a verb form with a Penn Treebank tag, or None if no such form differs from `word`.
 
-        None means that no verb with the form `word` has a different form with this tag. If several
-        verbs do, as for "saw", the first of them in lemminflect's order is used.
+        `word` can be a form of several verbs, such as "saw" of see and saw. The first verb in
+        lemminflect's order that has a different form for this tag is used.
 
         Args:
             word: a form of the verb
             tag: tag of the form to return
-            source: tag that `word` must have as a form of the verb (default: any tag)
+            source: required tag of `word` as a form of the verb (default: any tag)
         """
         return self._form(word, ("AUX", "VERB"), tag, source)
 
@@ -74,7 +74,7 @@ class Inflection:
         return None
 
     def _inflections(self, word: str, kinds: tuple[str, ...]) -> list[dict[str, Any]]:
-        """Return the forms by tag for each lemma of `word` as a part of speech in `kinds`."""
+        """Return the forms by tag, one dictionary for each lemma and part of speech in `kinds`."""
         return _find_inflections(self._lemmas_of, self._forms_of, word, kinds)
 
 
@@ -88,7 +88,7 @@ def _find_inflections(
 ) -> list[dict[str, Any]]:
     """Compute `Inflection._inflections`. Return [] unless all characters of the word are letters.
 
-    lemminflect copies the forms in each call, so they are cached for lookups with other tags.
+    lemminflect copies the forms in each call. The cache speeds up lookups of other tags of a word.
     """
     if not word.isalpha():
         return []

@@ -40,7 +40,7 @@ class LabeledText:
 
 @dataclass(frozen=True)
 class PreparationConfig:
-    """Texts, splits and tokenization for the data folder of a text classifier."""
+    """Options for the data folder of a text classifier: input texts, splits and tokenization."""
 
     labeled: Path
     """Training file with a label, a tab and a text on each line."""
@@ -116,13 +116,13 @@ class PreparationConfig:
 
     @property
     def minimum(self) -> int:
-        """Minimum word count: `min_count`, or the default for the tokenizer."""
+        """Minimum count of a vocabulary word: `min_count`, or the default for the tokenizer."""
         default = 1 if self.tokenizer.startswith("bert:") else 2
         return default if self.min_count is None else self.min_count
 
 
 def read_labeled_text(path: Path) -> Iterator[LabeledText]:
-    """Yield the texts in a file with a label, a tab and a text on each line."""
+    """Yield the labeled texts in a file. Each line contains a label, a tab and a text."""
     for number, line in enumerate(read_lines(path), 1):
         label, tab, text = line.partition("\t")
         label = label.strip()
@@ -146,14 +146,14 @@ def normalized(text: str) -> str:
 
 
 def duplicate_key(text: str) -> bytes:
-    """Return a 16-byte hash of the normalized text. It is the same for duplicates."""
+    """Return a 16-byte hash of the normalized text. Duplicates have the same hash."""
     return hashlib.blake2b(normalized(text).encode(), digest_size=16).digest()
 
 
 def is_in_fraction(text: str, fraction: float) -> bool:
     """Return True if the hash of a text is in the lowest `fraction` (0 to 1) of the hash range.
 
-    Duplicates get the same result. A larger fraction also selects all texts of a smaller one.
+    Duplicates get the same result. All texts in a fraction are also in every larger fraction.
     """
     return _hash_number(text) < fraction * 2**64
 
@@ -170,7 +170,7 @@ def _hash_number(text: str) -> int:
 def take_balanced(
     texts: Sequence[LabeledText], count: int
 ) -> tuple[list[LabeledText], list[LabeledText]]:
-    """Return up to `count` texts, selected by hash, and the remaining texts.
+    """Select up to `count` texts by hash. Return the selected texts and the remaining texts.
 
     Both lists keep the order of the texts. Duplicates are selected together. A group of duplicates
     is skipped if selecting it would exceed `count`.

@@ -1,4 +1,4 @@
-"""Folders with the splits of a parallel corpus: the interface and its text format."""
+"""Folders with the splits of a parallel corpus: interface, and implementation for text files."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Split(ABC, Generic[S]):
 
 
 class ParallelFolder(ABC, Generic[S]):
-    """Interface of a folder with the splits of a parallel corpus for one language pair."""
+    """Interface of folders that contain the splits of a parallel corpus for one language pair."""
 
     form: str
     """Name of the format, text or binarized."""
@@ -105,18 +105,18 @@ class ParallelFolder(ABC, Generic[S]):
 
     @abstractmethod
     def separators(self, token: str) -> Separators[S]:
-        """Return separators with the token `token` for both sides."""
+        """Return the separators of the source and target sides for the token `token`."""
 
     def write_dictionaries(self, folder: Path, separator: str | None) -> list[str]:
-        """Write the dictionaries. Append `separator`, if set, to dictionaries without this symbol.
+        """Write the dictionaries to `folder`. Append `separator`, if set, where it is missing.
 
-        Return notices for the user, or an empty list if the format has no dictionaries.
+        Return a notice for each extended dictionary. The text format has no dictionaries.
         """
         return []
 
 
 class PairReader(Generic[S]):
-    """Iterable over the pairs of a split. It counts them for the locations in error messages."""
+    """Iterable over the pairs of a split. It counts them and raises DataError if there are none."""
 
     def __init__(self, split: Split[S]) -> None:
         self.split = split
@@ -130,7 +130,7 @@ class PairReader(Generic[S]):
             raise DataError(f"{self.split.paths[0]} is empty. Expected at least one sentence.")
 
     def place(self, side: int) -> str:
-        """Return the location ``FILE:LINE`` of the last pair, on side 0 (source) or 1 (target)."""
+        """Return the location ``FILE:LINE`` of the current pair on side 0 (source) or side 1."""
         return f"{self.split.paths[side]}:{self.count}"
 
 
@@ -147,10 +147,11 @@ def choose_languages(
 ) -> tuple[str, str]:
     """Return the language pair that contains the requested languages.
 
-    A pair in the opposite direction also matches. Raise UsageError if no pair or several match.
+    If the folder does not contain the requested direction, the opposite direction also matches.
+    Raise UsageError if no pair matches or if several pairs match.
 
     Args:
-        folder: path in error messages.
+        folder: path to name in error messages.
         pairs: language pairs that exist in the folder.
         source: requested source language, or None for any language.
         target: requested target language, or None for any language.

@@ -32,7 +32,7 @@ VANILLA, EXTRAPOLATE, INTERPOLATE, SWAPPED = "vanilla", "extrapolate", "interpol
 
 @dataclass(frozen=True)
 class PositionDataConfig:
-    """Options of the data sets that are derived from a corpus."""
+    """Options of the data sets extrapolate, interpolate and swapped."""
 
     limit: int = option(
         50,
@@ -75,7 +75,7 @@ def write_position_data(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[Signature, list[str]]:
-    """Write a data set in the format of its corpus (text or binarized).
+    """Derive a data set from a corpus. Write it in the corpus format (text or binarized).
 
     Return the signature and notices about changes to the dictionaries. The signature contains the
     number of pairs read and written for each split.
@@ -118,7 +118,7 @@ def write_position_data(
 def _check_output(source: Path, output: Path, overwrite: bool) -> None:
     """Raise UsageError if the output would replace the corpus or another existing folder.
 
-    With `overwrite`, it can replace an earlier output of `write_position_data`.
+    With `overwrite`, an earlier output of `write_position_data` can be replaced.
     """
     check_outside(output, [source])
     check_new(output, overwrite)
@@ -135,7 +135,7 @@ def _check_output(source: Path, output: Path, overwrite: bool) -> None:
 def extrapolate(
     reader: PairReader[S], limit: int, length: Callable[[S], int]
 ) -> Iterator[SentencePair[S]]:
-    """Yield the pairs, except training pairs with more than `limit` tokens on a side.
+    """Yield the pairs, except training pairs with more than `limit` tokens on either side.
 
     Test sentences above the limit are then longer than all training sentences.
     """
@@ -159,8 +159,8 @@ def interpolate(
 ) -> Iterator[SentencePair[S]]:
     """Join each group of `sentences` adjacent pairs. Drop an incomplete group at the end.
 
-    Training and test sentences then have similar lengths, but a token rarely has the same position
-    as in training.
+    Training and test sentences then have similar lengths, but test tokens rarely occur at the
+    positions at which they occur in the training data.
     """
     group: list[SentencePair[S]] = []
     for pair in reader:
@@ -177,9 +177,7 @@ def interpolate(
 
 
 def swapped(reader: PairReader[S], separators: Separators[S]) -> Iterator[SentencePair[S]]:
-    """Move the first sentence on each side of joined pairs to the end.
-
-    The source becomes X_2, ..., X_n, X_1, and the target has the same order.
+    """Move the first sentence on both sides of joined pairs to the end: X_2, ..., X_n, X_1.
 
     A model that does not depend on absolute positions translates X_1 equally well at the end.
     """

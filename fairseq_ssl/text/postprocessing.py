@@ -146,12 +146,12 @@ BRACKETS = re.compile(rf"(?<=[{KATAKANA}]) *{OPEN}[{SIMPLE}]*[{LATIN}][{LATIN}{S
 
 
 def fix_japanese_punctuation(line: str) -> str:
-    """Replace commas and full stops with 、 and 。, and remove the spaces around them.
+    """Replace commas and full stops with 、 and 。.
 
-    ASCII marks are replaced before a space and at the end of the line. ASCII commas are also
-    replaced next to a Japanese character. ASCII full stops are also replaced after a Japanese
-    character, unless a Latin letter or a digit follows. Full-width marks (U+FF0C, U+FF0E) are
-    replaced except within numbers. Consecutive dots are kept.
+    Full-width marks (U+FF0C, U+FF0E) are replaced except within numbers. ASCII marks are replaced
+    before a space and at the end of the line. Spaces around these marks are removed. ASCII commas
+    are also replaced next to a Japanese character. ASCII full stops are also replaced after a
+    Japanese character, unless a Latin letter or a digit follows. Consecutive dots are kept.
     """
     for pattern, mark in PUNCTUATION:
         line = pattern.sub(mark, line)
@@ -224,7 +224,7 @@ class Postprocessing:
 
 
 def postprocessor(config: Postprocessing) -> LineRewriter:
-    """Return a function that applies the steps after `copy_unknown` to a line."""
+    """Return a function that applies to a line all steps that come after `copy_unknown`."""
     steps: list[LineRewriter] = []
     if config.drop is not None:
         steps.append(partial(drop_token, token=config.drop))

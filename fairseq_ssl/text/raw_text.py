@@ -28,7 +28,7 @@ UNSPACED = re.compile(
     r"[\u0e00-\u0e7f\u3000-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff9f]"
     r"|[\U00020000-\U0003ffff]"
 )
-"""Pattern for Thai, kana, Han and full-width characters, between which there are no spaces."""
+"""Pattern for Thai, kana, Han and full-width characters, which are written without spaces."""
 QUOTE = '"'
 
 
@@ -75,7 +75,7 @@ class LineSegmenter:
 
     @classmethod
     def of(cls, tokenizer: str | None, language: str = "en") -> LineSegmenter:
-        """Create a segmenter that uses a tokenizer.
+        """Create a segmenter for a tokenizer and a language.
 
         Args:
             tokenizer: ``spacy``, ``moses`` or ``english``, which imitates spaCy's English tokenizer
@@ -134,7 +134,7 @@ def _spacy_tokenizer(pipeline: Any) -> Callable[[str], Sentence]:
 
 
 def _locate(line: str, tokens: list[str]) -> Sentence:
-    """Find the tokens in their line. If the tokenizer changed them, split the line at spaces."""
+    """Locate the tokens in their line. If the tokenizer changed any, split the line at spaces."""
     starts, at = [], 0
     for token in tokens:
         at = line.find(token, at)
@@ -146,7 +146,7 @@ def _locate(line: str, tokens: list[str]) -> Sentence:
 
 
 def _sentence_starts(text: Sentence) -> list[int]:
-    """Return the index of the first token of each sentence after the first sentence.
+    """Return the index of the first token of each sentence, except the first sentence.
 
     Quotes and brackets directly after the final punctuation belong to the sentence. A sentence
     continues if a lowercase word follows such a quote or several dots: "Who?" he asked... and left.
@@ -181,7 +181,7 @@ def line_edits(line: str, sentence: Sentence, edits: Sequence[TokenEdit]) -> lis
     """Convert token edits of a sentence to edits of its line.
 
     The spaces around an edited token are kept unless the new token, such as a comma, requires
-    different ones. All other characters are unchanged.
+    different spacing. All other characters are unchanged.
 
     Args:
         line: text that contains the sentence.
@@ -199,7 +199,7 @@ class _QuoteCounter:
     def __init__(self, tokens: Sequence[str]) -> None:
         self.at = [index for index, token in enumerate(tokens) if token == QUOTE]
         self.added = 0
-        """Number of quotes before the sentence, plus the quotes added and minus those removed."""
+        """Number of quotes before the sentence, plus added quotes and minus removed quotes."""
 
     def is_open(self, index: int) -> bool:
         """Return True if a quote is open before the token at `index`."""
@@ -274,7 +274,7 @@ def _gap(
     Args:
         original: whitespace of the line at this position.
         has_space: whether a space is usual at this position.
-        removed: sequence with the replaced token, empty for an insertion.
+        removed: sequence that contains the replaced token, or is empty for an insertion.
         added: the new token.
         tight: pattern of new tokens that remove a space.
     """
@@ -286,7 +286,7 @@ def _gap(
 
 
 def _gap_after_deletion(before: str, after: str, has_space: bool) -> str:
-    """Return the whitespace that replaces deleted tokens and the gaps `before` and `after` them."""
+    """Return the whitespace that replaces deleted tokens and the whitespace on both sides."""
     if before and after:
         return after
     return (before or after or " ") if has_space else ""

@@ -24,7 +24,7 @@ class Spans:
 
     @classmethod
     def of(cls, runs: Sequence[NDArray[Any]]) -> Spans:
-        """Create spans from a list of sequences."""
+        """Concatenate a list of sequences."""
         ids = np.concatenate(runs) if runs else np.empty(0, np.int64)
         return cls(ids, np.fromiter(map(len, runs), np.int64, len(runs)))
 

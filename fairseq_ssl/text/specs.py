@@ -14,7 +14,7 @@ MAX_DIGITS = 15
 
 
 def parse_integer(word: str) -> int | None:
-    """Parse an integer of at most 15 ASCII digits. Return None if it is malformed."""
+    """Parse an integer of at most 15 ASCII digits, without a sign. Return None for other words."""
     word = word.strip()
     return int(word) if word.isascii() and word.isdigit() and len(word) <= MAX_DIGITS else None
 
@@ -62,7 +62,7 @@ def describe_registry(kinds: Registry) -> str:
 
 
 def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, Value]]:
-    """Parse ``kind:name=value:...`` into the kind and its options.
+    """Parse ``NAME:option=value:...`` into the name of a registered class and its options.
 
     Args:
         noun: word for a registry member in error messages, such as `noise`.
@@ -83,7 +83,7 @@ def parse_spec(noun: str, kinds: Registry, words: str) -> tuple[str, dict[str, V
 
 
 def check_name(noun: str, kinds: Registry, name: str) -> None:
-    """Raise UsageError if `name` is not in the registry."""
+    """Raise UsageError, which suggests similar names, if `name` is not in the registry."""
     if name not in kinds:
         if (new := RENAMED.get(name)) in kinds:
             raise UsageError(f"There is no {noun} {name!r}. It is called {new!r}.")
@@ -112,7 +112,7 @@ def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
 
 
 def build(noun: str, name: str, kind: type[Any], arguments: Mapping[str, Any]) -> Any:
-    """Create a member of a registry. Raise UsageError with its name if an option is invalid."""
+    """Create an instance of a registered class. Errors about invalid options name the class."""
     try:
         return kind(**arguments)
     except UsageError as error:

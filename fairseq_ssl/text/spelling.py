@@ -55,12 +55,10 @@ EDIT_COSTS = {1: 5.0, 2: 13.0}
 FIRST_LETTER_COST = 4.0
 """Additional cost of a different first letter."""
 SMOOTHING = 5.0
-"""Weight of the unigram probability in a bigram probability, in counts."""
+"""Pseudocount with which bigram probabilities are smoothed toward unigram probabilities."""
 CAPITALIZED = 0.9
-"""Minimum fraction of the form with capitals among a word's occurrences inside sentences.
-
-It was tuned on held-out learner text.
-"""
+"""Minimum fraction of a form with capitals among a word's occurrences inside sentences. Such a form
+replaces the lowercase word. The value was tuned on held-out learner text."""
 SENTENCE_ENDS = frozenset(".?!")
 """Final tokens of the sentences whose first word is capitalized."""
 
@@ -80,7 +78,7 @@ class SymSpell:
         return SymSpell, (self.counts,)
 
     def version(self) -> str:
-        """Return the name and version of symspellpy. Raise MissingPackageError if it is missing."""
+        """Return the name and version of symspellpy, or raise MissingPackageError."""
         _import_symspell()
         return f"symspellpy {importlib.metadata.version('symspellpy')}"
 
@@ -102,7 +100,7 @@ class SymSpell:
 
 
 def _import_symspell() -> tuple[Any, Any]:
-    """Return the package symspellpy, and an edit distance twice as fast as symspellpy's default."""
+    """Return the package symspellpy and a distance comparer twice as fast as its default."""
     for package in ("symspellpy", "rapidfuzz"):
         import_optional(package, "The spell checker symspell", "noise")
     import symspellpy
@@ -157,7 +155,7 @@ class SpellingCounts:
         return cls(words, pairs)
 
     def write(self, path: str | Path) -> None:
-        """Write all words, then all bigrams, one per line with its count, most frequent first."""
+        """Write a line ``WORD COUNT`` for each word, then for each bigram, by descending count."""
         with atomic_lines(path) as file:
             file.writelines(count_lines(self.words))
             file.writelines(count_lines(self.pairs))
@@ -241,7 +239,7 @@ class SpellingCorrector:
     def _log_prob(self, previous: str, word: str) -> float:
         """Return log P(word | previous), plus a constant if `previous` is <s>.
 
-        The constant does not affect comparisons. An unknown word counts as 0.5 occurrences.
+        The constant does not affect comparisons. An unknown word gets a count of 0.5.
         """
         unigram = (self.counts[word] or 0.5) / self.total
         pair = self.pairs.get(f"{previous} {word}", 0)
@@ -251,7 +249,7 @@ class SpellingCorrector:
 def spelling_corrector(
     counts: str | Path | None,
 ) -> Callable[[Sequence[str]], Sequence[str]]:
-    """Return a function that corrects a sentence's words, or keeps them if `counts` is None."""
+    """Return a function that corrects a list of words. If `counts` is None, it changes nothing."""
     if counts is None:
         return lambda words: words
     return SpellingCorrector(SpellingCounts.read(counts)).correct
@@ -279,7 +277,7 @@ def correct_spelling_file(
         source: tokenized text file, or None for stdin
         output: file, folder of parts, or binary stream
         counts: output of `count_spelling_file`
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process)
         overwrite: replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """
@@ -302,7 +300,7 @@ def count_spelling_file(
     *,
     progress: ProgressFactory = silent_progress,
 ) -> tuple[SpellingCounts, Signature]:
-    """Count the words and bigrams in correct text, and write the counts to a file.
+    """Count the words and bigrams in correct text. Write and return the counts and a signature.
 
     Args:
         texts: tokenized text files.

@@ -37,7 +37,7 @@ class BuiltRewriter:
         self._rewrite, self._build, self._options = rewrite, build, options
 
     def __call__(self, line: str) -> str:
-        """Rewrite a line. Raise TypeError if it is not a string, which sacremoses would accept."""
+        """Rewrite a string. Raise TypeError for other types, which sacremoses would accept."""
         if not isinstance(line, str):
             raise TypeError(f"The line is {line!r}. Expected a string.")
         return self._rewrite(line)
@@ -83,7 +83,7 @@ def _check_language(language: str) -> None:
 
 
 def _cache_letters(tokenizer: Any) -> Any:
-    """Build a sacremoses tokenizer's letter sets once, in place, instead of for each token."""
+    """Patch a sacremoses tokenizer to build its letter sets once instead of for each token."""
     lower, letters = frozenset(tokenizer.IsLower), frozenset(tokenizer.IsAlpha)
     tokenizer.islower = lower.issuperset
     tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
@@ -224,7 +224,7 @@ ENDS = frozenset(".:?!")
 def train_truecaser(
     lines: Iterable[str], model: str | Path, name: str = "the text"
 ) -> tuple[int, int]:
-    """Train and write a truecasing model with the counts of cased word forms within sentences.
+    """Train a Moses truecasing model: counts of each word's cased forms, except at sentence starts.
 
     Return the number of lines and the number of words in the model. Memory use grows with the
     vocabulary, whereas sacremoses keeps all tokens of the text in memory during training.
@@ -259,7 +259,7 @@ def train_truecaser(
 
 
 def _without_sentence_marks(line: str, skipped: Container[str]) -> list[str]:
-    """Return a line's words without markup, `skipped` words and marks that begin a sentence.
+    """Split a line. Omit markup, `skipped` words and punctuation marks that begin a sentence.
 
     sacremoses would treat such a mark as the first word of the sentence.
     """
@@ -325,7 +325,7 @@ class MosesRules:
 
 
 def preprocessor(rules: MosesRules, truecase: str | Path | None = None) -> LineRewriter:
-    """Return a function that tokenizes a line, then truecases it if there is a truecasing model."""
+    """Return a function that tokenizes and truecases a line. Steps without settings are skipped."""
     tokenize = moses_tokenizer(*rules.parameters().values()) if rules.moses else str
     if truecase is None:
         return tokenize
@@ -352,7 +352,7 @@ def tokenize_file(
         output: a file, a folder of parts, or a binary stream
         rules: language and options of the Moses tokenizer (default: do not tokenize)
         truecase: truecasing model, an output of `train_truecaser` (default: do not truecase)
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process)
         overwrite: replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """
@@ -420,7 +420,7 @@ def _read_case_counts(path: str | Path) -> dict[str, Any]:
 
 
 def match_case(word: str, other: str) -> str:
-    """Return `other` with the case of `word`: in upper case, capitalized, or unchanged."""
+    """Return `other` in upper case or capitalized if `word` is. Otherwise, return it unchanged."""
     if len(word) > 1 and word.isupper():
         return other.upper()
     return other[0].upper() + other[1:] if word[0].isupper() else other

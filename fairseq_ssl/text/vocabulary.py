@@ -31,7 +31,7 @@ def fingerprint(symbols: Sequence[str]) -> str:
 
 
 def is_padding_entry(symbol: str) -> bool:
-    """Return True for a symbol that pads a dictionary to a multiple of 8."""
+    """Return True for a filler symbol in a dictionary, such as madeupword0000."""
     return FILLER.fullmatch(symbol) is not None
 
 
@@ -62,13 +62,13 @@ def read_counts(path: str | Path) -> Counter[str]:
 
 
 def write_counts(counts: Mapping[str, int], path: str | Path) -> None:
-    """Write word counts, sorted by descending count and then alphabetically."""
+    """Write word counts to a ``dict.txt`` file, by descending count and then alphabetically."""
     with atomic_lines(path) as file:
         file.writelines(count_lines(counts))
 
 
 def count_lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line with each word and its count, in the order of `write_counts`."""
+    """Yield a line ``WORD COUNT`` for each word, in the order of `write_counts`."""
     for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         yield f"{word} {count}\n"
 

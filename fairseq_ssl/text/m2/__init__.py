@@ -122,7 +122,7 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
 
 
 def format_m2(sentence: M2Sentence) -> Iterator[str]:
-    """Yield the lines of a block, including the blank line at the end."""
+    """Format a sentence as an M2 block. Yield the lines, including the blank line at the end."""
     yield " ".join(("S", *sentence.words))
     for annotator, edits in sorted(sentence.annotators.items()):
         for edit in edits or [M2Edit(-1, -1, NOOP, NO_CORRECTION)]:
@@ -194,7 +194,7 @@ class EditFilter:
 
 @dataclass
 class EditApplier:
-    """Function that applies an annotator's edits to sentences, and counts them.
+    """Function that applies an annotator's edits to sentences, and counts sentences and edits.
 
     Edits without a correction (UNK, Um) are ignored. The first alternative of each edit is used.
     """
@@ -209,14 +209,14 @@ class EditApplier:
     annotated: int = 0
     """Number of sentences that the annotator annotated, with or without edits."""
     edits: int = 0
-    """Number of the annotator's edits."""
+    """Number of the annotator's edits, whether applied or not."""
     applied: int = 0
     """Number of applied edits."""
     overlapping: int = 0
     """Number of edits dropped because they overlap an earlier edit."""
 
     def __call__(self, sentence: M2Sentence) -> str:
-        """Return the corrected sentence. It is unchanged if the annotator did not annotate it."""
+        """Return the corrected sentence. A sentence without the annotator's edits is unchanged."""
         edits = sentence.annotators.get(self.annotator)
         self.sentences += 1
         self.annotated += edits is not None
@@ -307,7 +307,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
     """Yield the sentences in several M2 files, with the annotators from all files.
 
     Annotators are renumbered from 0, starting with the annotators of the first file. Raise
-    DataError if the files have different sentences.
+    DataError if the files contain different sentences.
     """
     paths = path_list(paths)
     ids: list[dict[int, int]] = []

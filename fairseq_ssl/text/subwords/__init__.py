@@ -30,8 +30,8 @@ class TrainedSubwords:
 def replace_model(prefix: Path, suffix: str) -> Iterator[tuple[Path, Path]]:
     """Yield temporary paths for a model and its vocabulary. Rename both files on success.
 
-    An older model is deleted first, so that an interrupted run cannot leave it with the new
-    vocabulary. The vocabulary is renamed before the model, so that it exists if the model exists.
+    An older model is deleted first, so that an interrupted run cannot combine it with the new
+    vocabulary. The vocabulary is renamed first, so that every model has a vocabulary.
     """
     model, vocabulary = Path(f"{prefix}{suffix}"), Path(f"{prefix}{VOCABULARY_SUFFIX}")
     with exclusive(prefix), atomic_path(model) as new, atomic_path(vocabulary) as new_vocabulary:

@@ -36,7 +36,7 @@ SENTENCEPIECE, SUBWORD_NMT = "sentencepiece", "subword-nmt"
 SUBWORD_KINDS = (SENTENCEPIECE, SUBWORD_NMT)
 MODEL_SUFFIXES = (sentencepiece_model.SUFFIX, subword_nmt_model.SUFFIX)
 MAX_SHOWN = 5
-"""Maximum number of symbols in a warning."""
+"""Maximum number of symbols that a warning lists."""
 logger = logging.getLogger(__name__)
 
 
@@ -122,7 +122,7 @@ def subword_encoder(model: str | Path, tags: Sequence[str] = ()) -> LineRewriter
 
     Args:
         model: file or prefix of the model.
-        tags: tags in addition to those of the model's training run.
+        tags: tags in addition to the tags with which the model was trained.
     """
     path, all_tags = _find_model(model, tags)
     segment = _load_model(path, all_tags).cut
@@ -151,7 +151,7 @@ def encode_subwords_file(
         source: text, tokenized like the training text of the model; None for stdin
         output: a file, a folder of parts, or a binary stream
         model: file or prefix of the model
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process)
         overwrite: replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """
@@ -181,7 +181,7 @@ def _cached_encoder(model: str | Path, size: int, written: int) -> LineRewriter:
 
 
 def subword_dictionary(model: str | Path, tags: Sequence[str] = ()) -> Iterator[str]:
-    """Yield fairseq dictionary lines for all subwords and tags, except fairseq special symbols."""
+    """Yield fairseq dictionary lines for tags and subwords, except special symbols and spaces."""
     path, all_tags = _find_model(model, tags)
     missing = dict.fromkeys(all_tags)
     for subword, count in _load_model(path, all_tags).pieces():

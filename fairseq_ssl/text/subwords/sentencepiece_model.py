@@ -50,7 +50,7 @@ class SentencepieceModel:
         return subwords
 
     def user_symbols(self) -> list[str]:
-        """Return the user-defined symbols. Their score is 0.0. The first merge has -0.0."""
+        """Return the user-defined symbols, whose score is 0.0. The first BPE merge has -0.0."""
         processor = self._processor
         kinds = processor.is_unknown, processor.is_control, processor.is_unused, processor.is_byte
         return [

@@ -22,7 +22,7 @@ LAST, SEPARATOR = "</w>", "@@"
 VERSIONS = ((0, 1), (0, 2))
 """Versions of merge files that subword-nmt can apply."""
 CACHE_SIZE = 1_000_000
-"""Number of cached words above which the cache is cleared. subword-nmt does not limit its size."""
+"""Number of cached words above which the cache is cleared. subword-nmt itself has no limit."""
 
 
 class SubwordNmtModel:
