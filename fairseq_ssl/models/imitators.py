@@ -1,4 +1,4 @@
-"""Imitators, which predict an expert's labels, and mixtures of both (MEIN)."""
+"""Imitators, which predict an expert's labels, and mixtures of expert and imitators (MEIN)."""
 
 import json
 from dataclasses import dataclass
