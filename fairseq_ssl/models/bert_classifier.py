@@ -69,8 +69,8 @@ class BertClassifier(TextClassifier):
     def build_model(cls, cfg: BertClassifierConfig, task: Any) -> "BertClassifier":
         """Build the model for a classification task.
 
-        If `classifier_bert` is set, load the encoder in this folder. Otherwise, build an encoder
-        with random weights from the config stored in a checkpoint.
+        If `classifier_bert` is set, load the encoder from this folder. Otherwise, build an encoder
+        with random weights from `classifier_bert_config`, which is stored in checkpoints.
         """
         require_classes(task, "bert_classifier")
         symbols, classes = task.source_dictionary.symbols, len(task.classes)
@@ -112,7 +112,7 @@ class BertClassifier(TextClassifier):
         return logits
 
     def max_positions(self) -> int:
-        """Return the maximum text length in tokens, including </s>."""
+        """Return the maximum text length in tokens, including </s> but not the start token."""
         return pretrained.longest(self.encoder) - 1
 
 
@@ -124,8 +124,8 @@ def read_config(folder: str) -> str:
 def _map_symbols(symbols: list[str], tokenizer: Any, end: int, folder: Path) -> list[int]:
     """Return each dictionary symbol's id in the encoder's vocabulary.
 
-    Padding entries of the dictionary get the id of <unk>. Raise DataError if other symbols are not
-    in the encoder's vocabulary.
+    Unused entries that fill up the dictionary (madeupword) get the id of <unk>. Raise DataError if
+    any other symbol is not in the encoder's vocabulary.
     """
     vocabulary = tokenizer.get_vocab()
     special = {

@@ -34,7 +34,7 @@ from fairseq_ssl.text.specs import parse_integers
 
 STATE = "bytenet"
 DECODER_KERNEL = 3
-"""Kernel size of the causal decoder, equivalent to a centered kernel of 5 with a masked future."""
+"""Decoder kernel size: the part of a centered kernel of size 5 that covers no future positions."""
 MAX_LENGTH = 1_000_000
 """Maximum sentence length reported to fairseq. The model itself has no limit."""
 
@@ -85,9 +85,9 @@ class ByteNetEncoder(FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Return the output in fairseq's format for ids [batch, time], padded on either side.
+        """Encode ids [batch, time], padded on either side. Return an output in fairseq's format.
 
-        The key `columns` contains the number of columns of each sentence [batch]. Raise
+        The key `columns` contains the number of output columns for each sentence [batch]. Raise
         ConfigurationError if the length bound is unknown.
         """
         if not self.unfolding.is_known:
@@ -138,7 +138,7 @@ class ByteNetDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return features [batch, time, 2 dim] for ids [batch, time], and fairseq's extra outputs.
+        """Return features [batch, time, 2 dim] and extra outputs for input ids [batch, time].
 
         With `incremental_state`, only the features of the last position are returned.
         """
@@ -160,7 +160,7 @@ class ByteNetDecoder(FeatureDecoder):
         return features, {"attn": [None], "inner_states": []}
 
     def _past(self, incremental_state: dict[str, Any], rows: Tensor) -> Tensor:
-        """Return the cached states of earlier steps [rows, cache_size, width], initially 0."""
+        """Return the ring buffers of all blocks [rows, cache_size, width], initially 0."""
         if STATE not in incremental_state:
             blank = rows.new_zeros(len(rows), self.stack.cache_size, self.stack.width)
             incremental_state[STATE] = {"past": blank}
@@ -187,11 +187,11 @@ class ByteNetDecoder(FeatureDecoder):
 
 @register_model("bytenet", dataclass=ByteNetConfig)
 class ByteNet(FairseqEncoderDecoderModel):
-    """ByteNet: stacked encoder and decoder, both made of dilated convolutions."""
+    """A decoder stacked on an encoder, both made of dilated convolutions."""
 
     @classmethod
     def build_model(cls, cfg: ByteNetConfig, task: Any) -> "ByteNet":
-        """Build the model. If `bytenet_unfold` is auto, fit the bound to the training pairs."""
+        """Build the model. If `bytenet_unfold` is auto, fit the length bound to training pairs."""
         _check(cfg, task)
         encoder = ByteNetEncoder(cfg, task.source_dictionary, _unfolding(cfg, task))
         return cls(encoder, ByteNetDecoder(cfg, task.target_dictionary))
@@ -203,7 +203,7 @@ class ByteNet(FairseqEncoderDecoderModel):
 
 
 def _embedding(size: int, cfg: ByteNetConfig, padding: int) -> nn.Embedding:
-    """Return embeddings with variance 1 / dim (1 if the activation is SELU) and 0 for padding."""
+    """Return embeddings with variance 1 / dim, or 1 for SELU. The padding embedding is zero."""
     embedding = nn.Embedding(size, cfg.bytenet_dim, padding)
     is_selu = str(cfg.bytenet_activation) == "selu"
     nn.init.normal_(embedding.weight, std=1.0 if is_selu else cfg.bytenet_dim**-0.5)

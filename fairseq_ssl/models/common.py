@@ -50,7 +50,7 @@ def fill_defaults(args: Any, **defaults: Any) -> None:
 
 
 def encoder_sizes(layers: int, dim: int, inner_dim: int, heads: int) -> dict[str, int]:
-    """Return the values of the fairseq options that set these encoder sizes, by option name."""
+    """Return encoder sizes as a dictionary from fairseq option names to values."""
     return {
         "encoder_layers": layers,
         "encoder_embed_dim": dim,
@@ -74,7 +74,7 @@ def _fill(model: str, defaults: dict[str, Any], args: Any) -> None:
 
 
 def check_heads(args: Any) -> None:
-    """Raise ConfigurationError unless the number of heads divides the embedding dimension."""
+    """Raise ConfigurationError unless the attention heads divide the embedding dimension evenly."""
     if args.encoder_embed_dim % args.encoder_attention_heads:
         raise ConfigurationError(
             f"--encoder-embed-dim is {args.encoder_embed_dim}. Expected a multiple of "
@@ -101,9 +101,9 @@ def reject_attention(subject: str, args: Any) -> None:
 
 
 class FeatureDecoder(FairseqIncrementalDecoder):
-    """A decoder with `extract_features` and `output_layer`, like fairseq's TransformerDecoder.
+    """Base class of decoders that define `extract_features` and `output_layer`.
 
-    Subclasses define both methods.
+    fairseq's TransformerDecoder has the same two methods.
     """
 
     scores_features_alone = True
@@ -120,7 +120,7 @@ class FeatureDecoder(FairseqIncrementalDecoder):
         """Return logits [batch, time, vocabulary] and a dictionary of extra outputs.
 
         With `features_only`, return features [batch, time, dim] instead of logits. With
-        `incremental_state`, return only the last position.
+        `incremental_state`, return only the output at the last position.
         """
         features, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         return features if features_only else self.output_layer(features), extra

@@ -1,4 +1,4 @@
-"""Edit tagger: a BERT encoder that scores the edits of all tokens in parallel (PIE)."""
+"""Edit tagger: an encoder, such as BERT, and a layer that scores the edits of all tokens (PIE)."""
 
 from dataclasses import dataclass
 from typing import Any, Optional
@@ -87,7 +87,7 @@ class EditTaggerConfig(StoredConfig):
 
 @register_model("edit_tagger", dataclass=EditTaggerConfig)
 class EditTagger(BaseFairseqModel):
-    """A BERT encoder with an output layer over the labels of an edit dictionary (PIE)."""
+    """An encoder, such as BERT, with an output layer for the labels of an edit dictionary (PIE)."""
 
     encoder: EditEncoder | PretrainedEncoder
 
@@ -175,7 +175,7 @@ class EditTagger(BaseFairseqModel):
         src_lengths: Tensor | None = None,
         subwords: SubwordBatch | None = None,
     ) -> EditLogits:
-        """Return the logits of all edits at each <s> and each token in a batch.
+        """Return the logits of edits and, with `edit_detection`, of errors at <s> and each token.
 
         Args:
             src_tokens: [batch, time], ids from <s> to </s>, padded on either side. If the encoder
@@ -245,12 +245,12 @@ class EditTagger(BaseFairseqModel):
 
     @property
     def max_subwords(self) -> int:
-        """Maximum sentence length in subwords or tokens, without start and end symbols."""
+        """Maximum number of encoder inputs, subwords or tokens, without start and end symbols."""
         ends = 2 if self.subwords is None else self.subwords.ends
         return self.cfg.max_source_positions - ends
 
     def max_positions(self) -> int:
-        """Return the maximum sentence length in tokens, which is unlimited in decoding."""
+        """Return the maximum sentence length in tokens, or `UNLIMITED` in decoding."""
         return UNLIMITED if self.is_decoding else self.cfg.max_source_positions
 
 
@@ -270,7 +270,7 @@ def _sizes(cfg: EditTaggerConfig, vocabulary: int) -> EncoderSizes:
 
 
 class TokenEncoder(EditEncoder):
-    """A BERT encoder without edit units, with the interface of fairseq's encoders."""
+    """An unfactorized `EditEncoder` with the interface of fairseq's encoders."""
 
     def __init__(self, sizes: EncoderSizes, padding: int) -> None:
         super().__init__(sizes, padding, factorized=False)
@@ -283,7 +283,7 @@ class TokenEncoder(EditEncoder):
     def forward(  # type: ignore[override]  # the interface of fairseq's encoders
         self, src_tokens: Tensor, src_lengths: Tensor | None = None
     ) -> dict[str, list[Tensor]]:
-        """Return the output in fairseq's format for ids [batch, time], padded on either side."""
+        """Encode ids [batch, time], padded on either side. Return an output in fairseq's format."""
         states = super().forward(src_tokens).tokens
         mask = src_tokens.eq(self.padding)
         return {"encoder_out": [states.transpose(0, 1)], "encoder_padding_mask": [mask]}

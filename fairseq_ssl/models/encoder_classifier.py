@@ -67,7 +67,7 @@ class EncoderClassifier(TextClassifier):
 
     @classmethod
     def build_model(cls, cfg: EncoderClassifierConfig, task: Any) -> "EncoderClassifier":
-        """Build the model. If `classifier_encoder` is set, load the encoder in this checkpoint."""
+        """Build the model. If `classifier_encoder` is set, load weights from this checkpoint."""
         require_classes(task, "encoder_classifier")
         dictionary, options = task.source_dictionary, cfg.classifier_encoder_options
         if cfg.classifier_encoder is not None:
@@ -167,7 +167,7 @@ def _build_encoder(options: str, dictionary: Any) -> Any:
 
 @contextmanager
 def _invalid_options_as_errors(arch: str) -> Iterator[None]:
-    """Context manager that raises ConfigurationError if a model of `arch` cannot be built."""
+    """Convert errors in the block, which builds a model of `arch`, to ConfigurationError."""
     try:
         yield
     except FairseqSslError:
@@ -183,7 +183,7 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
 
 
 def _fill_options(values: dict[str, Any]) -> Namespace:
-    """Return `values` and the architecture's defaults. Reject dropout that is not in 0 to 1."""
+    """Return `values` completed with the architecture's defaults. Reject dropout outside [0, 1]."""
     arch = values["arch"]
     parser = ArgumentParser(argument_default=SUPPRESS)
     ARCH_MODEL_REGISTRY[arch].add_args(parser)

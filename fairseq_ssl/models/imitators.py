@@ -1,4 +1,4 @@
-"""Imitators of an expert, and mixtures of an expert with imitators (MEIN)."""
+"""Imitators, which predict an expert's labels, and mixtures of expert and imitators (MEIN)."""
 
 import json
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class ImitatorsConfig(FairseqDataclass):
 
 @register_model("imitators", dataclass=ImitatorsConfig)
 class ImitatorNetworks(BaseFairseqModel):
-    """Imitators as a fairseq model, for training in step 2 of algorithm 1 (Kiyono, 2022)."""
+    """fairseq model of imitators, trained to imitate an expert (Kiyono, 2022, algorithm 1)."""
 
     stages = ("imitate",)
 
@@ -142,7 +142,7 @@ class ExpertAndImitators(TextClassifier):
 
         Args:
             expert: the classifier to fine-tune.
-            groups: imitators to freeze, one module per checkpoint.
+            groups: imitators to freeze, one module per checkpoint, or one `RandomImitators`.
             start: initial value of lambda.
             rate: learning rate of lambda, as a multiple of the other parameters' learning rate.
         """
@@ -240,7 +240,7 @@ class ExpertAndImitators(TextClassifier):
 
 
 def imitator_options(checkpoints: str, task: Any) -> str:
-    """Return the imitators' options as a JSON string, for checkpoint paths separated by colons."""
+    """Return the imitator options of each checkpoint in a colon-separated list, as a JSON list."""
     groups = []
     for path in map(Path, checkpoints.split(":")):
         state = read_checkpoint_of_task(path, task)

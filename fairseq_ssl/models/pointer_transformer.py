@@ -140,9 +140,10 @@ class PointerDecoder(TransformerDecoder):
         features_only: bool = False,
         **options: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return logits [batch, time, vocabulary], and extra outputs with a `Copying` as `copying`.
+        """Return logits [batch, time, vocabulary] and a dictionary of extra outputs.
 
-        With `features_only`, return features [batch, time, dim] instead of logits.
+        With `features_only`, return features [batch, time, dim] instead of logits. The key
+        `copying` of the dictionary contains a `Copying`.
         """
         unknown = prev_output_tokens >= self.embed_tokens.num_embeddings
         features, extra = super().forward(
@@ -163,7 +164,7 @@ class PointerDecoder(TransformerDecoder):
     def get_normalized_probs(
         self, net_output: Any, log_probs: bool, sample: dict[str, Any] | None = None
     ) -> Tensor:
-        """Return p(w) (equation 3) or, with `log_probs`, log p(w), both [batch, time, width]."""
+        """Return p(w) [batch, time, width] (PoDA, equation 3), or log p(w) with `log_probs`."""
         logits, extra = net_output[0], net_output[1]
         lprobs: Tensor = extra["copying"].log_probabilities(logits)
         return lprobs if log_probs else lprobs.exp()
@@ -221,12 +222,12 @@ def _fill_architecture(args: Any, stock_arch: str, **defaults: Any) -> None:
 
 @register_model_architecture("pointer_transformer", "pointer_transformer")
 def pointer_transformer(args: Any) -> None:
-    """Set unset options to the values in PoDA, section 3.1."""
+    """Fill unset options with the values in PoDA, section 3.1."""
     dropouts = dict.fromkeys(("dropout", "attention_dropout", "activation_dropout"), 0.2)
     _fill_architecture(args, "transformer", encoder_ffn_embed_dim=4096, **dropouts)
 
 
 @register_model_architecture("pointer_transformer", "pointer_transformer_tiny")
 def pointer_transformer_tiny(args: Any) -> None:
-    """Set unset options to the sizes of fairseq's `transformer_tiny`."""
+    """Fill unset options with the sizes of fairseq's `transformer_tiny`."""
     _fill_architecture(args, "transformer_tiny")

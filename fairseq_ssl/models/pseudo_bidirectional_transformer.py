@@ -1,6 +1,6 @@
 """Transformer with pseudo-bidirectional decoding (PBD).
 
-The decoder attends to the source as a pseudo future. By default, it shares the encoder's layers.
+The decoder attends to the source as a pseudo future and, by default, shares the encoder's layers.
 """
 
 import math
@@ -112,7 +112,7 @@ class SharedEncoder(FairseqEncoder):
     def forward(
         self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_: Any
     ) -> dict[str, list[Any]]:
-        """Return the output in fairseq's format for ids [batch, time], padded on either side.
+        """Encode ids [batch, time], padded on either side. Return an output in fairseq's format.
 
         The key `encoded` contains the `EncodedSource` for the decoder.
         """
@@ -171,7 +171,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
 
     @property
     def parts(self) -> list[tuple[DecoderLayer, TransformerBlock]]:
-        """Pairs of a decoder layer and its block, which may be shared with the encoder."""
+        """Each decoder layer with its Transformer block, which may be shared with the encoder."""
         blocks = self._encoder[0].layers if self.is_shared else self.blocks
         return list(zip(self.layers, blocks, strict=True))  # type: ignore[arg-type]
 
@@ -182,7 +182,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         incremental_state: dict[str, Any] | None = None,
         **_: Any,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Return features [batch, time, dim] for ids [batch, time], and extra outputs.
+        """Return features [batch, time, dim] and extra outputs for input ids [batch, time].
 
         With `incremental_state`, only the features of the last position are returned.
         """
@@ -231,7 +231,7 @@ class PseudoBidirectionalDecoder(FeatureDecoder):
         return target, source
 
     def _future(self, encoded: EncodedSource) -> list[KeysValues] | None:
-        """Return the pseudo future's keys and values by layer, or None if there is no future."""
+        """Return each layer's keys and values of the pseudo future, or None without a future."""
         if not self.has_future:
             return None
         if self.is_shared and not self.copies_output:
@@ -277,7 +277,7 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         return cls(encoder, decoder)
 
     def prepare_for_inference_(self, cfg: Any) -> None:
-        """Prepare for decoding. Only --print-alignment and --replace-unk need attention weights."""
+        """Prepare for decoding. Compute attention weights only for alignments or `replace_unk`."""
         super().prepare_for_inference_(cfg)
         needs = cfg.generation.print_alignment or cfg.generation.replace_unk is not None
         self.decoder.need_attn = bool(needs)
@@ -286,7 +286,7 @@ class PseudoBidirectionalTransformer(FairseqEncoderDecoderModel):
         """Load a checkpoint.
 
         Raise ConfigurationError if the checkpoint is from a fairseq Transformer, or if only one of
-        the two decoders shares the encoder's layers.
+        the checkpoint and this model shares layers between encoder and decoder.
         """
         _check_kind(state_dict, self.decoder)
         return super().load_state_dict(state_dict, *more, **options)
@@ -307,7 +307,7 @@ def _block_sizes(cfg: PseudoBidirectionalConfig) -> BlockSizes:
 def _encoder_out(
     states: Tensor, is_padding: Tensor, encoded: EncodedSource
 ) -> dict[str, list[Any]]:
-    """Return an encoder output in fairseq's format, with the `EncodedSource` as `encoded`."""
+    """Return an encoder output in fairseq's format, with the additional key `encoded`."""
     return {
         "encoder_out": [states],  # [time, rows, dim]
         "encoder_padding_mask": [is_padding],  # [rows, time]

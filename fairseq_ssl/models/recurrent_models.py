@@ -50,7 +50,7 @@ class RecurrentConfig(FairseqDataclass):
 
 
 def build_recurrent_encoder(cfg: Any, dictionary: Any) -> RecurrentEncoder:
-    """Build an LSTM encoder for a word dictionary. Also call `flush_denormals`."""
+    """Build an LSTM encoder for a word dictionary. Make torch flush denormal numbers to 0."""
     flush_denormals()
     sizes = RecurrentSizes(
         vocabulary=len(dictionary),

@@ -163,7 +163,7 @@ def _init_embeddings_glorot(model: ShapeTransformerModel) -> None:
 
 
 def _check(args: Any) -> None:
-    """Reject options that would disable the position encoding or have no effect."""
+    """Reject options that conflict with the position encoding or have no effect."""
     positions = f"--shape-positions {args.shape_positions}, which has"
     _reject(args, OTHER_POSITIONS, "shape_transformer, which has its own position encoding")
     if args.shape_positions != "shifted":
@@ -181,7 +181,7 @@ def _reject(args: Any, names: Iterable[str], subject: str) -> None:
 
 
 def _architecture(stock_arch: str) -> Callable[[Any], None]:
-    """Return a function that sets unset options to defaults of this model and of `stock_arch`."""
+    """Return a function that fills unset options with defaults of this model and `stock_arch`."""
 
     def fill(args: Any) -> None:
         fill_defaults(args, shape_positions=DEFAULTS["shape_positions"])

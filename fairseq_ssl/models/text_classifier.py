@@ -20,7 +20,7 @@ from fairseq_ssl.options import option
 
 
 def require_classes(task: Any, arch: str) -> None:
-    """Raise ConfigurationError if the task has no attribute `classes`."""
+    """Raise ConfigurationError unless the task has `classes`, as classification tasks do."""
     if getattr(task, "classes", None) is None:
         raise ConfigurationError(
             f"--arch {arch} needs a classification task. Set --task semi_supervised_classification."
@@ -42,7 +42,7 @@ class TextClassifier(BaseFairseqModel):
         """Return the logits z [batch, classes] for embedded texts."""
 
     def precompute(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return `inputs` with added values that do not depend on the embeddings.
+        """Return `inputs` and further arguments of `forward` that do not depend on embeddings.
 
         Call this method once per batch, before calls of `forward` with different perturbations.
         """
@@ -134,7 +134,7 @@ def expert_options(path: Path) -> str:
 
 
 def build_expert(options: str, task: Any, origin: str) -> TextClassifier:
-    """Build a classifier with random weights from the output of `expert_options`.
+    """Build a classifier, with random weights, from options returned by `expert_options`.
 
     `origin` is the name of the checkpoint in error messages.
     """
@@ -156,7 +156,7 @@ def load_expert(path: Path, task: Any) -> TextClassifier:
 
 
 def read_checkpoint_of_task(path: Path, task: Any) -> dict[str, Any]:
-    """Read a checkpoint. Raise ConfigurationError if its vocabularies are not the task's."""
+    """Read a checkpoint. Raise ConfigurationError if the task has different vocabularies."""
     state = read_checkpoint(path)
     task.check_task_state(state.get("task_state") or {}, str(path))
     return state

@@ -62,7 +62,7 @@ class TwoWayModel(BaseFairseqModel):
         return self
 
     def set_num_updates(self, num_updates: int) -> None:
-        """Call each model's `set_num_updates`. fairseq's version would repeat it in submodules."""
+        """Call each model's `set_num_updates`. fairseq's version would update submodules twice."""
         for model in self._all_models():
             model.set_num_updates(num_updates)
 
@@ -86,7 +86,7 @@ class TwoWayModel(BaseFairseqModel):
 
 
 def _check_model(model: Any) -> None:
-    """Reject models with words that can only be copied, or with a shift shared by both sides."""
+    """Reject models with copy-only words, or with position shifts that both sides share."""
     words = len(model.decoder.dictionary)
     if getattr(model, "copy_vocabulary", words) < words:
         raise ConfigurationError(

@@ -64,7 +64,7 @@ def _first(batch: SubwordBatch) -> Tensor:
 
 
 def _subwords(batch: SubwordBatch) -> tuple[Tensor, Tensor, Tensor]:
-    """Return each subword's flat index and word index, and each word's number of subwords."""
+    """Return each subword's index in the flattened batch, its word index, and all word lengths."""
     counts = batch.counts[batch.counts > 0]
     word = torch.repeat_interleave(counts)
     within = torch.arange(len(word), device=word.device) - (counts.cumsum(0) - counts)[word]
@@ -104,7 +104,7 @@ class PretrainedEncoder(nn.Module):
 
 
 def build_pretrained_encoder(cfg: Any, encoder: EncoderFiles, padding: int) -> PretrainedEncoder:
-    """Load the encoder in `cfg.edit_init`. If it is None, build one with random weights."""
+    """Load the encoder from `cfg.edit_init`, or build it with random weights if this is None."""
     if not cfg.edit_unfactorized:
         kind = encoder.config.get("model_type")
         raise ConfigurationError(

@@ -158,7 +158,7 @@ def attend_from_units(
 
     Args:
         query: [batch, heads, units, dim / heads], queries of the units.
-        own: keys and values of the units, with the same shape.
+        own: keys and values of the units, each with the shape of `query`.
         tokens: keys and values of the tokens.
         mask: [batch or 1, 1, units, time + 1], True where a unit may attend, or None for no mask.
             The last column is the unit itself.
@@ -193,7 +193,7 @@ class EncodedSource:
     """[rows], the sentence index of each target row, or None for one row per sentence."""
 
     def select_rows(self, order: Tensor) -> EncodedSource:
-        """Return the output for target rows with the indices `order`. Sentences are not copied."""
+        """Return the encoder output for the target rows `order`, without copying sentences."""
         return replace(self, rows=order if self.rows is None else self.rows[order])
 
     def row_indices(self) -> Tensor:
@@ -203,7 +203,7 @@ class EncodedSource:
         return torch.arange(len(self.real), device=self.real.device)
 
     def rows_per_sentence(self) -> int:
-        """Return the number of rows per sentence, or 0 if it varies or if rows are not sorted."""
+        """Return the number of rows per sentence, or 0 if it varies or if rows are unsorted."""
         sentences = len(self.real)
         if self.rows is None:
             return 1
@@ -278,7 +278,7 @@ class SourceContext:
 
 
 class TargetContext(Protocol):
-    """Self-attention keys and values for all decoder layers: target prefix and pseudo future."""
+    """Self-attention keys and values of the target prefix and the pseudo future, in all layers."""
 
     def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
         """Return the attention output [rows, time, dim] at the current positions.
@@ -316,7 +316,7 @@ class TeacherForcedTarget:
         self.mask: Tensor | None = pseudo_bidirectional_mask(real, source, consumed)
 
     def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
-        """Return the attention output of a layer. See `TargetContext`."""
+        """Return a layer's attention output [rows, time, dim]. See `TargetContext.attend`."""
         query, own = attention.project(states)
         joined = own if self.future is None else own.concat(self.future[layer])
         return attention.attend(query, joined, self.mask)
@@ -356,7 +356,7 @@ class IncrementalTarget:
     """
 
     def __init__(self, encoded: EncodedSource, future: Sequence[KeysValues] | None) -> None:
-        """Fill the cache with each layer's pseudo future. It stays empty if `future` is None."""
+        """Fill the cache with each layer's pseudo future, or leave it empty if there is none."""
         self.step = -1
         self.mask: Tensor | None = None
         self.cache: list[KeysValues] = []
@@ -371,7 +371,7 @@ class IncrementalTarget:
         self.cache = [keys_values.select_rows(rows) for keys_values in future]
 
     def advance(self, tokens: Tensor) -> None:
-        """Advance by one position, to `tokens` [rows, 1], and update the mask."""
+        """Advance by one position, and update the mask. The ids `tokens` are not needed."""
         self.step += 1
         if self.lengths is not None:
             end = max(self.step + 1, int(self.cache[0].keys.size(2)))
@@ -380,7 +380,7 @@ class IncrementalTarget:
             self.mask = mask[:, None, None, :]
 
     def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
-        """Extend a layer's cache and return the attention output. See `TargetContext`."""
+        """Extend a layer's cache. Return the attention output, as in `TargetContext.attend`."""
         query, own = attention.project(states)
         return attention.attend(query, self._join(layer, own), self.mask)
 

@@ -25,12 +25,12 @@ class SourceWords:
     first: Tensor
     """[batch, source time], the position at which the same word first occurs in the sentence."""
     unknown: Tensor
-    """[batch, max unknown words], the dictionary ids in order of local ids, padded with -1."""
+    """[batch, max unknown words], dictionary ids of unknown words by local id, padded with -1."""
     vocabulary: int
 
     @classmethod
     def from_ids(cls, ids: Tensor, vocabulary: int) -> SourceWords:
-        """Build from dictionary ids [batch, source time]. Ids that are already local are kept."""
+        """Build `SourceWords` from dictionary ids [batch, source time]. Local ids are kept."""
         first = first_positions(ids)
         beyond = ids >= vocabulary
         starts = beyond & (first == torch.arange(ids.size(1), device=ids.device))
@@ -60,7 +60,7 @@ class SourceWords:
         return torch.where(beyond, rank.masked_fill(~same.any(2), unk), ids)
 
     def from_local(self, tokens: Tensor, sentence: int) -> Tensor:
-        """Convert the local ids `tokens` [time] of sentence `sentence` to dictionary ids."""
+        """Convert local ids [time] of the source with the index `sentence` to dictionary ids."""
         beyond = tokens >= self.vocabulary
         rank = (tokens - self.vocabulary).clamp(min=0)
         if not bool(beyond.any()):
@@ -167,7 +167,7 @@ class Copying:
     """[batch, time], the logit of the generation probability p_gen."""
 
     def log_probabilities(self, logits: Tensor) -> Tensor:
-        """Return log p(w) [batch, time, width] (equation 3), in float32 or float64.
+        """Return log p(w) [batch, time, width] (PoDA, equation 3), in float32 or float64.
 
         Args:
             logits: [batch, time, vocabulary], the logits of the vocabulary distribution p_v.
@@ -207,7 +207,7 @@ class _Parts(NamedTuple):
     copied: Tensor
     """log((1 - p_gen) a), where a is the sum of alpha over all positions of the word."""
     mixed: Tensor
-    """log p(w)."""
+    """log p(w), the logarithm of the mixture."""
 
 
 class _Mixture(torch.autograd.Function):

@@ -97,7 +97,7 @@ class DilatedConvolution(nn.Module):
         Args:
             state: [rows, dim], the input at this position.
             past: [rows, reach, dim], a ring buffer of earlier inputs, initially 0, which is updated
-                in place. The input of step t is at index t modulo the reach.
+                in place. The input of step t is at index t modulo `reach`.
             step: index of the position.
         """
         slots = [(step + tap * self.dilation) % self.reach for tap in range(self.kernel - 1)]
@@ -224,7 +224,7 @@ class ResidualBlock(nn.Module):
             self.after.append(nn.Linear(sizes.width, sizes.dim))
 
     def forward(self, rows: Tensor, positions: Rows) -> Tensor:
-        """Return the block's output for `rows` [rows, dim] at positions that are not padding."""
+        """Return the block's output [rows, dim] for the inputs `rows` at `positions`."""
         batch = positions.pad(self.before(rows))
         return self._add_residual(rows, positions.pack(self.convolution(batch)))
 
@@ -256,7 +256,7 @@ class DilatedStack(nn.Module):
         return sum(block.convolution.reach for block in self._all_blocks())
 
     def forward(self, rows: Tensor, positions: Rows) -> Tensor:
-        """Return the stack's output for `rows` [rows, dim] at positions that are not padding."""
+        """Return the stack's output [rows, dim] for the inputs `rows` at `positions`."""
         for block in self._all_blocks():
             rows = block(rows, positions)
         return rows

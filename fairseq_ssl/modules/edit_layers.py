@@ -61,7 +61,7 @@ class Words(NamedTuple):
         return words if spans.real is None else words.select(spans.real.flatten())
 
     def select(self, which: Tensor) -> Words:
-        """Return the words selected by a mask or by ascending indices."""
+        """Return the words selected with `which`, a mask or ascending indices."""
         return Words(*(part[which] for part in self))
 
 
@@ -69,11 +69,11 @@ class EditStates(NamedTuple):
     """The encoder output: tokens [batch, time, dim], and edit units [batch, words, dim]."""
 
     tokens: Tensor
-    """h in PIE, the states of the tokens."""
+    """States of the tokens (h in PIE)."""
     replacing: Tensor | None
-    """r in PIE, states that score replacements of tokens, or None in an unfactorized encoder."""
+    """States that score replacements (r in PIE), or None in an unfactorized encoder."""
     following: Tensor | None
-    """a in PIE, states that score insertions after tokens, or None in an unfactorized encoder."""
+    """States that score insertions after tokens (a in PIE), or None in an unfactorized encoder."""
 
 
 class EditLogits(NamedTuple):
@@ -97,10 +97,10 @@ def edit_probabilities(edits: Tensor, errors: Tensor | None) -> tuple[Tensor, Te
 
 
 def top_edits(edits: Tensor, errors: Tensor) -> TopEdits:
-    """Return the most probable edits except keep at each position. `edits` is overwritten.
+    """Return each position's keep and error probabilities, and its `TOP` most probable other edits.
 
     Args:
-        edits: [positions, labels], edit probabilities.
+        edits: [positions, labels], edit probabilities, which this function overwrites.
         errors: [positions], error probabilities.
     """
     kept = edits[:, KEEP_ID].clone()
@@ -129,7 +129,7 @@ class EditLayer(nn.Module):
         self.dropout = nn.Dropout(sizes.dropout)
 
     def forward(self, states: Tensor, rows: Rows, mask: Tensor | None) -> tuple[Tensor, KeysValues]:
-        """Return the layer's output [tokens, dim] for tokens, and their keys and values.
+        """Return the layer's output [tokens, dim], and the keys and values of the tokens.
 
         Args:
             states: [tokens, dim], the output of the layer below.
@@ -143,7 +143,7 @@ class EditLayer(nn.Module):
     def transform_units(
         self, states: Tensor, rows: Rows, tokens: KeysValues, mask: Tensor
     ) -> Tensor:
-        """Return the layer's output for units [units, dim].
+        """Return the layer's output [units, dim] for edit units.
 
         Args:
             states: [units, dim], the output of the layer below.
@@ -177,7 +177,7 @@ class EditLayer(nn.Module):
 
 @dataclass(frozen=True)
 class EncodedTokens:
-    """Token states of a batch, from which the edit units of its words can be computed."""
+    """Token states of a batch, with the keys and values to which edit units attend."""
 
     states: Tensor
     """[batch, time, dim], the output of the last layer."""
@@ -220,8 +220,8 @@ class EditEncoder(nn.Module):
 
         Args:
             tokens: [batch, time], ids, padded on either side.
-            spans: the words that have edit units, for ids padded on the right (default: every
-                token is a word).
+            spans: the words that get edit units (default: every token is a word). Spans require ids
+                that are padded on the right.
         """
         encoded = self.encode_tokens(tokens)
         if not self.factorized:
@@ -303,7 +303,7 @@ def _unit_mask(words: Words, is_padding: Tensor, rows: Rows) -> Tensor:
 
 
 class EditScores(nn.Module):
-    """Output layer for keep, delete, M appends, M replacements and K transforms (equation 3).
+    """Output layer for keep, delete, M appends, M replacements and K transforms (PIE, equation 3).
 
     theta is a weight vector, H the transform in BERT's head, phi the embedding, and x_i the token:
 
@@ -318,7 +318,7 @@ class EditScores(nn.Module):
 
     With `gap_inserts` (table 6, row 4), a label consists of two decisions: the edit of a token, and
     the insertion or no insertion after it. The label's score is the sum of their log-probabilities.
-    No label combines a replacement with an insertion, so both together take two rounds.
+    No label combines a replacement with an insertion, so a token that needs both takes two rounds.
     """
 
     grams: Tensor
@@ -427,7 +427,7 @@ class EditScores(nn.Module):
         return torch.cat([before + nothing, kept + grams, after + nothing], dim=1)
 
     def gram_embeddings(self, embeddings: Tensor) -> Tensor:
-        """Return phi(w) for each q-gram [M, dim]. In evaluation mode, use the cache, if any."""
+        """Return each q-gram's embedding [M, dim]. In evaluation mode, use the cache, if any."""
         if self.training:  # fairseq's optimizers change weights through `data`
             self.cached_grams = None
         if self.cached_grams is None:

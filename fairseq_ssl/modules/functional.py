@@ -64,7 +64,7 @@ class Rows:
 
     @classmethod
     def of_mask(cls, real: Tensor) -> Rows:
-        """Return the positions where `real` [batch, time] is True, or all when exporting."""
+        """Return the positions where `real` [batch, time] is True, or all positions on export."""
         # An exported graph cannot depend on the values of its input.
         if torch.compiler.is_compiling():
             return cls(real.size(0), real.size(1), None)
@@ -74,7 +74,7 @@ class Rows:
 
     @classmethod
     def of_sentences(cls, sentence: Tensor, batch: int) -> Rows:
-        """Return the positions in a batch padded on the right, given sorted sentence indices."""
+        """Return the positions of vectors in a right-padded batch from sorted sentence indices."""
         counts = torch.bincount(sentence, minlength=batch)
         time = int(counts.max())
         if batch * time == len(sentence):

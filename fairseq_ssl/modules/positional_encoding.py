@@ -333,7 +333,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
     """
 
     weights: Tensor
-    """[rows, dim], the sinusoids. Row `padding_idx` + i is position i, starting at 1."""
+    """[rows, dim], the sinusoids. Row `padding_idx` + i is for position i = 1, 2, ..."""
 
     def __init__(
         self,
@@ -422,7 +422,7 @@ class ShiftedSinusoidalPositions(SinusoidalPositionalEmbedding):
         return torch.randint(smallest, largest + 1, (input.size(0), 1), device=input.device)
 
     def _table_of(self, positions: int) -> Tensor:
-        """Return the table [rows, dim], extended to at least `positions` positions."""
+        """Return the sinusoid table [rows, dim], extended to at least `positions` positions."""
         rows = self.padding_idx + 1 + positions
         if rows > self.weights.size(0):
             table = self.get_embedding(rows, self.embedding_dim, self.padding_idx)

@@ -75,13 +75,13 @@ class PrefixAlignment:
         self.row = functional.pad(longer, (1, 0)).cummax(1).values
 
     def _consumed(self, scores: Tensor, lengths: Tensor, written: Tensor | int) -> Tensor:
-        """Return the lowest-cost source prefix length for table rows `scores` [..., time + 1]."""
+        """Return the length of the lowest-cost source prefix for rows `scores` [..., time + 1]."""
         tie = (4 * (lengths - written) + 1).abs()
         cost = torch.add(tie, lengths - scores, alpha=TIES)
         return lengths.expand_as(scores).gather(-1, cost.argmin(-1, keepdim=True))[..., 0]
 
     def reorder(self, order: Tensor, has_same_source: bool) -> None:
-        """Select the rows with the indices `order`, including sources unless `has_same_source`."""
+        """Select the rows with the indices `order`, and their sources unless `has_same_source`."""
         self.row = self.row[order]
         if not has_same_source:
             self.source, self.real = self.source[order], self.real[order]
@@ -112,14 +112,14 @@ class AlignedIncrementalTarget:
         self.mask: Tensor | None = None
 
     def advance(self, tokens: Tensor) -> None:
-        """Advance by one position, to `tokens` [rows, 1], and update the mask."""
+        """Advance by one position, with the ids `tokens` [rows, 1], and update the mask."""
         later = self.positions > self.alignment.extend(tokens)
         mask = torch.cat([later, self.past, self.own[: len(later)]], dim=1)
         self.past = mask[:, later.size(1) :]
         self.mask = mask.view(-1, 1, self.group, mask.size(1))
 
     def attend(self, attention: Attention, layer: int, states: Tensor) -> Tensor:
-        """Extend a layer's cache and return the attention output. See `TargetContext`."""
+        """Extend a layer's cache. Return the attention output, as in `TargetContext.attend`."""
         query, own = attention.project(states.view(-1, self.group, states.size(2)))
         self.cache[layer] = self.cache[layer].concat(own)
         return attention.attend(query, self.cache[layer], self.mask).view(states.shape)

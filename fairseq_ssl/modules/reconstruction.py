@@ -43,8 +43,8 @@ def log_likelihood(scores: Tensor, target: Tensor, padding: int) -> Tensor:
 def reconstruction_loss(forward: Tensor, backward: Tensor) -> Tensor:
     """Return the loss of each sentence x [batch], given distinct candidate translations y_k.
 
-    The loss is -log sum_k P(y_k | x) P(x | y_k). In its gradient, the weight of a candidate
-    is the candidate's fraction of the sum.
+    The loss is -log sum_k P(y_k | x) P(x | y_k). In the gradient of this loss, each candidate is
+    weighted by its fraction of the sum.
 
     Args:
         forward: [batch, beam], log P(y_k | x), best first. Missing candidates are minus infinity.
@@ -54,11 +54,11 @@ def reconstruction_loss(forward: Tensor, backward: Tensor) -> Tensor:
 
 
 def group_candidates(scores: Tensor, slots: Tensor, sentences: int, beam: int) -> Tensor:
-    """Arrange the scores of candidates as [sentences, beam], minus infinity for missing candidates.
+    """Arrange candidate scores as [sentences, beam], with minus infinity for missing candidates.
 
     Args:
         scores: [rows], scores of all candidates.
-        slots: [rows], beam * sentence + rank of each candidate.
+        slots: [rows], the slot of each candidate: beam * sentence index + rank.
         sentences: number of sentences.
         beam: maximum number of candidates per sentence.
     """

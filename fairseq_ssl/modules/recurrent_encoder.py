@@ -40,7 +40,7 @@ class NormalizedEmbedding(ExactBuffers, nn.Embedding):
     """
 
     shares: Tensor
-    """[vocabulary], the relative frequency of each word. It is uniform if all counts are 0."""
+    """[vocabulary], the relative word frequencies, which are uniform if all counts are 0."""
 
     def __init__(self, counts: Sequence[int], dim: int, padding: int) -> None:
         super().__init__(len(counts), dim, padding_idx=padding)
@@ -146,7 +146,7 @@ class RecurrentEncoder(nn.Module):
         return functional.dropout(embedded, self.sizes.dropout, self.training)
 
     def states(self, embedded: Tensor) -> Tensor:
-        """Return the last LSTM layer's states [batch, time, hidden_dim] for embeddings."""
+        """Return the last LSTM layer's states [batch, time, hidden_dim] for embedded words."""
         states: Tensor = self.lstm(embedded)[0]
         return states
 

@@ -44,12 +44,12 @@ class ResidualNorm(nn.LayerNorm):
         self.before = before
 
     def enter(self, states: Tensor) -> Tensor:
-        """Return the sublayer's input, which is `states`, normalized if pre-norm."""
+        """Return the sublayer's input: `states`, normalized in a pre-norm layer."""
         normed: Tensor = self(states) if self.before else states
         return normed
 
     def leave(self, states: Tensor, change: Tensor) -> Tensor:
-        """Add the output `change`, with dropout, to `states`. Normalize the sum if post-norm."""
+        """Add the sublayer's output `change` to `states`, with dropout, and apply any post-norm."""
         states = states + functional.dropout(change, self.dropout, self.training)
         normed: Tensor = states if self.before else self(states)
         return normed
@@ -143,7 +143,7 @@ class DecoderLayer(nn.Module):
     def reuse_as_future(self, block: TransformerBlock, keys_values: KeysValues) -> KeysValues:
         """Return the output of `project_future`, computed from the encoder's `keys_values`.
 
-        `block` must have computed them from the same states, without a segment embedding.
+        `block` must have computed `keys_values` from the same states, without segment embedding.
         """
         assert self.segments is not None
         return block.self_attn.translate_keys_values(keys_values, self.segments[FUTURE])

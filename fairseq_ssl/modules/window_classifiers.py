@@ -1,4 +1,4 @@
-"""Imitators: convolutions that predict an expert's labels from windows of subwords (MEIN)."""
+"""Imitators: convolutions that predict an expert's labels from subwords (MEIN; Kiyono, 2022)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WindowLogits(NamedTuple):
 
 
 class Imitators(nn.Module):
-    """Imitators. Imitator i has one convolution over subwords j - c_i to j + c_i (equation 3.8)."""
+    """Imitators of an expert. Imitator i convolves subwords j - c_i to j + c_i (equation 3.8)."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ def _convolve_by_types(
 
 
 def average_windows(logits: Tensor, windows: WindowLogits) -> Tensor:
-    """Return log((1/J) sum_j p_j) for each text [batch, classes] in float32 (equation 3.7).
+    """Return the log of each text's mean window probabilities [batch, classes] (equation 3.7).
 
     Args:
         logits: [windows, classes], the logits of one imitator.
@@ -137,7 +137,7 @@ def average_windows(logits: Tensor, windows: WindowLogits) -> Tensor:
 class RandomImitators(nn.Module):
     """Random vectors that replace imitators, for the control experiment (Kiyono, 2022, table 3.3).
 
-    The vectors are standard normal logits, computed from a hash of the text.
+    The vectors are log-softmax values of standard normal logits, computed from a hash of the text.
     """
 
     def __init__(self, classes: int, count: int, padding: int, seed: int = 1) -> None:
@@ -148,7 +148,7 @@ class RandomImitators(nn.Module):
         self.seed = seed
 
     def alphas(self, tokens: Tensor) -> Tensor:
-        """Return log-probabilities [imitators, batch, classes], seeded with a hash of each text."""
+        """Return random log-probabilities [imitators, batch, classes], seeded with text hashes."""
         size = len(self.windows) * self.classes
         hashes = _hash_texts(tokens.masked_fill(tokens.eq(self.padding), -1))
         hashes = hashes ^ (self.seed * MULTIPLIER)
@@ -162,11 +162,11 @@ class RandomImitators(nn.Module):
 
 
 MULTIPLIER, STEP = 0x5851F42D4C957F2D, 0x1E3779B97F4A7C15
-"""Odd constants of the hash. Its arithmetic wraps around at 64 bits."""
+"""Odd integers for hashing, whose 64-bit arithmetic wraps around."""
 
 
 def _hash_texts(tokens: Tensor) -> Tensor:
-    """Return a hash of each text [batch]. Padding, which is -1, does not affect it."""
+    """Return a hash of each text [batch]. Padding, which is -1, does not affect the hash."""
     positions = torch.arange(1, tokens.size(1) + 1, device=tokens.device)
     hashes = mix_bits(tokens * MULTIPLIER + positions * STEP)
     return mix_bits(hashes.masked_fill(tokens.eq(-1), 0).sum(1))

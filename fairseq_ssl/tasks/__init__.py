@@ -1,4 +1,1 @@
-"""Tasks registered with fairseq, which load data and build models and generators.
-
-`translation_mixins` contains mixins for translation tasks.
-"""
+"""Tasks registered with fairseq, which load data and build models and generators."""

@@ -32,7 +32,7 @@ CHECK_SENTENCES = 1000
 
 @dataclass
 class CopyingTranslationConfig(AggressiveConfig):
-    """Options of fairseq's translation task, with options for truncation and initialization."""
+    """Options of `AggressiveConfig`, with options for truncation and initialization."""
 
     truncate_source_words: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
@@ -88,7 +88,7 @@ class CopyingTranslationTask(
         return dictionary
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model. Initialize the encoder or the decoder if `init_*_only` is set."""
+        """Build a copying model. Initialize its encoder or decoder if `init_*_only` is set."""
         model = super().build_model(cfg, from_checkpoint)
         if not is_copying_model(model):
             raise ConfigurationError(
@@ -135,7 +135,7 @@ class CopyingTranslationTask(
     def build_generator(
         self, models: Any, args: Any, seq_gen_cls: Any = None, *more: Any, **options: Any
     ) -> Any:
-        """Build a generator as in `CopyingMixin`, with aggressive decoding if it is configured."""
+        """Build a generator as in `CopyingMixin`, or for aggressive decoding if it is enabled."""
         if self.cfg.aggressive:
             seq_gen_cls = AggressiveCopyingGenerator
         return super().build_generator(models, args, seq_gen_cls, *more, **options)
@@ -175,7 +175,7 @@ def _initialize_side(model: Any, side: str, path: Path) -> None:
 
 
 def _check(cfg: CopyingTranslationConfig) -> None:
-    """Raise ConfigurationError for invalid options."""
+    """Reject truncation with batch buckets, and `init_*_only` for both sides."""
     if cfg.num_batch_buckets:
         limits = ("truncate_source_words", "truncate_target_words")
         reject_options("--num-batch-buckets", {name: getattr(cfg, name) for name in limits})

@@ -192,7 +192,7 @@ def _dictionary_path(cfg: DenoisingPretrainingConfig) -> Path:
 
 
 def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
-    """Reject invalid options. `masked` is False if the noise needs `MASK` but it is missing."""
+    """Reject invalid options. `masked` is False if the dictionary lacks a required `MASK`."""
     if not masked:
         raise ConfigurationError(
             f"--noise {cfg.noise} masks words with {MASK}, which is not in the dictionary. Append "

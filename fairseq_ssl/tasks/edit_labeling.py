@@ -106,7 +106,7 @@ class EditLabelingTask(FairseqTask):
         self.dictionary = dictionary
         self.encoder: EncoderFiles | None = None
         self.gector: GectorModel | None = None
-        """The GECToR model of --edit-init until `build_model` copies its weights, then None."""
+        """A GECToR model in --edit-init, until `build_model` copies the weights. Otherwise None."""
         self.words: WordSubwords | None = None
         if cfg.data and cfg.edit_unit != WORD:  # the encoder splits words itself
             self.state.merge_state_dict({"token_dictionary": fingerprint(dictionary.symbols)})
@@ -130,7 +130,7 @@ class EditLabelingTask(FairseqTask):
         return cls(cfg, dictionary, edits)
 
     def check_task_state(self, state: dict[str, Any], origin: str) -> None:
-        """Raise ConfigurationError if a checkpoint has different edits, tokens or subwords.
+        """Raise ConfigurationError if the edits, tokens or subwords of a checkpoint do not match.
 
         Args:
             state: the task state of the checkpoint.
@@ -161,9 +161,9 @@ class EditLabelingTask(FairseqTask):
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load the task state of a checkpoint. Its edit dictionary must equal the task's, if any.
+        """Load a checkpoint's edit dictionary and encoder files, and the rest of the task state.
 
-        The models of an ensemble share the edit dictionary, but can have different encoders.
+        The models of an ensemble share one edit dictionary, but can have different encoders.
         """
         known, stored = (state_dict.get(name) for name in ("edit_dictionary", "edit_encoder"))
         if stored is None and not self.cfg.data:
@@ -231,7 +231,7 @@ class EditLabelingTask(FairseqTask):
         )
 
     def _read_gector(self, cfg: Any, path: Path) -> EncoderFiles:
-        """Load the GECToR model in `path` and set its options in `cfg`. Return its encoder."""
+        """Load the GECToR model `path`, and set the options that it needs. Return its encoder."""
         encoder = self.cfg.edit_tokenizer
         self.gector = read_gector(path, None if encoder is None else Path(encoder).expanduser())
         if self.gector.edits != self.edits:
@@ -345,7 +345,7 @@ class EditLabelingTask(FairseqTask):
         return self.dictionary
 
     def _parts(self, folder: Path, split: str, combine: bool) -> list[list[Any]]:
-        """Load text, correction and labels of a split and, if `combine`, of its numbered parts."""
+        """Load text, corrections and labels of a split. With `combine`, add SPLIT1, SPLIT2, ..."""
         parts: list[list[Any]] = []
         for index in count():
             name = f"{split}{index or ''}"

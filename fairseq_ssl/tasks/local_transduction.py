@@ -12,7 +12,7 @@ from fairseq_ssl.tasks.translation_mixins import AggressiveConfig, RightToLeftMi
 
 @register_task("local_transduction", dataclass=AggressiveConfig)
 class LocalTransductionTask(RightToLeftMixin, TranslationTask):
-    """fairseq's translation task with optional aggressive decoding, whose draft is the source.
+    """fairseq's translation task with optional aggressive decoding, which uses the source as draft.
 
     The task also supports models trained with `--task translation`.
     """

@@ -105,11 +105,11 @@ class ReconstructionTranslationTask(TranslationTask):
         }
 
     def _folder(self) -> str:
-        """Return the folder that contains the dictionaries."""
+        """Return the first data folder, which contains the dictionaries."""
         return str(split_paths(self.cfg.data)[0])
 
     def _load_text(self, path: Path, language: str, dictionary: Any) -> LanguagePairDataset:
-        """Load monolingual text, except long sentences, as sources and as identical targets."""
+        """Load the monolingual sentences within the length limits as both sources and targets."""
         impl = self.cfg.dataset_impl
         for name in (f"{path}.{language}-None.{language}", f"{path}.{language}"):
             text = data_utils.load_indexed_dataset(name, dictionary, impl)
@@ -186,7 +186,7 @@ class ReconstructionTranslationTask(TranslationTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        """Translate monolingual text if its weight is above 0. Train on pairs and translations."""
+        """Translate monolingual text unless its loss weight is 0. Then train on all pairs."""
         candidates = {}
         weight = criterion.schedule.at(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
@@ -229,7 +229,7 @@ class ReconstructionTranslationTask(TranslationTask):
     def _max_len(self, direction: str) -> tuple[float, int]:
         """Return fairseq's max_len_a and max_len_b for a direction.
 
-        They form the bound with the smallest mean that 99.9% of the epoch's training pairs satisfy.
+        The bound holds for 99.9% of the epoch's training pairs, and its mean is as low as possible.
         """
         pairs = self.directions[direction].datasets[self.cfg.train_subset]
         slope, offset = fit_length_bound(pairs.src_sizes, pairs.tgt_sizes)
@@ -237,9 +237,9 @@ class ReconstructionTranslationTask(TranslationTask):
         return slope, max(int(offset), 1)
 
     def max_positions(self) -> tuple[int, int]:
-        """Return the maximum lengths of a source and a target.
+        """Return the maximum source and target lengths in tokens.
 
-        They are equal, because each language is the source of one direction.
+        Both are the lower limit, because each language is the source of one direction.
         """
         limit = min(self.cfg.max_source_positions, self.cfg.max_target_positions)
         return limit, limit
@@ -278,7 +278,7 @@ def _direction_config(
 
 
 def _check(cfg: ReconstructionTranslationConfig) -> None:
-    """Reject equal languages, and options that cannot be used with two models."""
+    """Reject equal source and target languages, and options that two models do not support."""
     if cfg.source_lang == cfg.target_lang:
         raise ConfigurationError(
             f"--source-lang and --target-lang are both {cfg.source_lang!r}. Expected two different "

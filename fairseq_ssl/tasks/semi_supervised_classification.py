@@ -143,7 +143,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return cls(cfg, dictionaries)
 
     def vocabularies(self) -> dict[str, str]:
-        """Return the size and a hash of each dictionary, keyed by name."""
+        """Return a fingerprint of each dictionary, its size and a hash, by dictionary name."""
         return {
             name: fingerprint(dictionary.symbols) for name, dictionary in self.dictionaries.items()
         }
@@ -170,7 +170,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         super().load_state_dict({**state_dict, "vocabularies": self.vocabularies()})
 
     def build_model(self, cfg: Any, from_checkpoint: bool = False) -> Any:
-        """Build the model, which must support the stage. Load no weights if `from_checkpoint`."""
+        """Build a model for the stage. With `from_checkpoint`, load no pretrained weights."""
         if from_checkpoint:
             for name in (
                 *text_classifier.INITIALIZATION_OPTIONS,
@@ -207,7 +207,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
     def train_step(
         self, sample: Any, model: Any, criterion: Any, optimizer: Any, *more: Any, **named: Any
     ) -> Any:
-        """Run fairseq's training step. Sparse gradients need the optimizer `LazyAdam`."""
+        """Run fairseq's training step. Reject sparse gradients without the optimizer `LazyAdam`."""
         if getattr(model, "has_sparse_gradients", False):
             _check_optimizer(optimizer)
         return super().train_step(sample, model, criterion, optimizer, *more, **named)
@@ -260,7 +260,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
 
     @cached_property
     def teacher(self) -> TextClassifier:
-        """The expert in the checkpoint `imitator_teacher`."""
+        """The expert in the checkpoint `imitator_teacher`, frozen and in evaluation mode."""
         path = Path(str(self.cfg.imitator_teacher))
         expert = text_classifier.load_expert(path, self)
         expert.eval().requires_grad_(False)
@@ -300,7 +300,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return labels
 
     def _load_with_teacher(self, split: str, is_training: bool) -> TwoViewDataset:
-        """Return the data for imitation. A labeled split without a teacher file uses its labels."""
+        """Return texts with teacher labels. A labeled split without these uses its own labels."""
         names = self._unlabeled_splits() if is_training else [split]
         folder = Path(str(self.cfg.imitator_teacher))
         online = not folder.is_dir()
@@ -358,7 +358,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return [len(self._load_view(view, name)) for name in self._unlabeled_splits()]
 
     def _epoch_lines(self) -> ViewIds:
-        """Return the indices of an epoch's unlabeled lines, repeated if full epochs are set."""
+        """Return the sampled unlabeled lines, repeated if `classification_full_epochs` is set."""
         counts = self._count_unlabeled(PIECES)
         lines = self._sample_lines(counts)
         is_full = self.cfg.classification_full_epochs
@@ -420,7 +420,7 @@ def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
 
 
 def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
-    """Reject a missing teacher in the stage imitate, and a teacher in another stage."""
+    """Require an existing teacher in the stage imitate. Reject a teacher in other stages."""
     if stage == IMITATE and cfg.imitator_teacher is None:
         raise ConfigurationError(
             "--classification-stage imitate needs --imitator-teacher, a folder from `fairseq-ssl "

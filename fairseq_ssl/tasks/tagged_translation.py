@@ -164,7 +164,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         return FluencyBoost(generator, fluency, *sides, self.cfg.fluency_boost_ratio, tags)
 
     def _load_mixture(self, folder: Path) -> MixedPairs:
-        """Load the splits of --mix-weights as a mixture, with their tags."""
+        """Load the splits in --mix-weights as a mixture of tagged pairs."""
         pairs = [self._load_sides(folder / name) for name in self.weights]
         sizes = [len(source) for source, _ in pairs]
         counts = mixture_counts(
@@ -207,7 +207,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                 )
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
-        """Return the sources and targets of a split. Reject missing, empty or unequal files."""
+        """Return the sources and targets of a split. Reject missing, empty or unaligned files."""
         source, target = self.cfg.source_lang, self.cfg.target_lang
         dictionaries = {source: self.source_dictionary, target: self.target_dictionary}
         for languages in (f"{source}-{target}", f"{target}-{source}"):
@@ -225,7 +225,10 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         )
 
     def _prepend_tags(self, pairs: LanguagePairDataset, split: str) -> None:
-        """Prepend tags to the sources of a split, which can consist of SPLIT, SPLIT1, ..."""
+        """Prepend the tag of each part to the sources of this part.
+
+        fairseq can combine several parts, such as `train`, `train1` and `train2`, into one split.
+        """
         source = pairs.src
         combined = source if isinstance(source, ConcatDataset) else ConcatDataset([source])
         parts = []

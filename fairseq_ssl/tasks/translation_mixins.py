@@ -35,7 +35,7 @@ class RightToLeftConfig(TranslationConfig):
 
 @dataclass
 class AggressiveConfig(RightToLeftConfig):
-    """Options of `RightToLeftConfig`, with an option for aggressive decoding."""
+    """Options of `RightToLeftConfig` and an option for aggressive decoding."""
 
     aggressive: bool = option(
         False,
@@ -51,7 +51,7 @@ def allow_several_splits(cfg: Any) -> None:
 
 
 class CopyingMixin:
-    """Decoding and scoring with models that copy words.
+    """Mixin for decoding and scoring with models that copy words.
 
     Among the base classes, this mixin must precede fairseq's TranslationTask.
     """
@@ -76,7 +76,7 @@ class CopyingMixin:
 
 
 class RightToLeftMixin:
-    """Support for right-to-left targets in a translation task with `RightToLeftConfig`.
+    """Mixin for right-to-left targets in a translation task with `RightToLeftConfig`.
 
     Among the base classes, this mixin must precede fairseq's TranslationTask.
     """
@@ -108,7 +108,7 @@ class RightToLeftMixin:
         reverse_targets(self.datasets[split], self.target_dictionary.eos())
 
     def build_generator(self, models: Any, args: Any, *more: Any, **options: Any) -> Any:
-        """Build the generator. Reject search options that depend on the word order."""
+        """Build the generator. Reject options that do not work with right-to-left targets."""
         if self.cfg.right_to_left:
             searches = {
                 "constraints": getattr(args, "constraints", None),
@@ -118,7 +118,7 @@ class RightToLeftMixin:
         return super().build_generator(models, args, *more, **options)  # type: ignore[misc]
 
     def _inference_with_bleu(self, generator: Any, sample: Any, model: Any) -> Any:
-        """Compute BLEU for --eval-bleu on sentences in their original word order."""
+        """Compute BLEU for --eval-bleu, with right-to-left sentences reversed to reading order."""
         words = self.target_dictionary
         if self.cfg.right_to_left:
             generator = ReversedHypotheses(generator, words.eos())
@@ -135,7 +135,7 @@ class ReversedHypotheses:
         self.eos = eos
 
     def generate(self, models: Any, sample: Any, **options: Any) -> Any:
-        """Return the hypotheses of the wrapped generator, with tokens in their original order."""
+        """Return the hypotheses of the wrapped generator, with tokens reversed to reading order."""
         return [
             [
                 {**hypothesis, "tokens": reverse_sentence(hypothesis["tokens"], self.eos)}
@@ -153,7 +153,7 @@ def _check(cfg: Any) -> None:
 
 
 class AveragedValidationMixin:
-    """Validation, and therefore checkpoint selection, with the averaged weights of --store-ema.
+    """Mixin for validation and checkpoint selection with the averaged weights of --store-ema.
 
     fairseq stores these weights, but does not use them in validation. Among the base classes, this
     mixin must precede fairseq's TranslationTask.
