@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
-    """Return the edits from left to right, or None if the cost table exceeds `MAX_CELLS`.
+    """Return the edits from `source` to `target`, or None if the table exceeds `MAX_CELLS`.
 
     Insertions at the same position are joined into one edit, together with a substitution or
     deletion of the token before them (PIE, figure 1). Ties are broken as in the authors' code: from

@@ -69,8 +69,8 @@ class EditDictionaryConfig:
         metavar="FILE|english|none",
     )
     groups: tuple[str, ...] = _groups_option((), "none")
-    """Names in `GROUPS`. With groups, edits that a transform can make are not counted for the
-    q-grams. Without groups, all insertions are counted, as in PIE."""
+    """Names in `GROUPS`. If there are any, the q-gram counts exclude edits that a transform can
+    make. Otherwise, they include all insertions, as in PIE."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -306,11 +306,11 @@ def label_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> EditLabelSummary | None:
-    """Write the labels of a parallel corpus, one line per pair.
+    """Write the edit labels of a parallel corpus, one line per pair.
 
-    Edits without a label in the dictionary are ignored, as in PIE. The line of a pair that is too
-    long and too different to align is empty. The output does not depend on the executor, parts or
-    shards. Interrupted runs resume. Return None if this run does not complete the output.
+    Edits without a label in the dictionary are ignored, as in PIE. Pairs that are too long and too
+    different to align get an empty line. The output does not depend on executor, parts or shards.
+    Interrupted runs resume. Return None if the output was complete or other shards must finish.
 
     Args:
         source: uncorrected text

@@ -42,7 +42,7 @@ class TaggerEngine(ABC):
         self._windows = Windows.of_model(min(model.max_subwords + 2 for model in models))
 
     def __call__(self, text: Spans) -> TopEdits:
-        """Return the scores at each position. Each sentence in `text` begins with <s>."""
+        """Return the best edits and their scores at each position. Sentences begin with <s>."""
         windows = self._windows.split(text, self._subword_counts(text.ids))
         order = np.argsort(-windows.text.lengths, kind="stable")
         size = max(len(text), MIN_WINDOWS)
@@ -54,10 +54,10 @@ class TaggerEngine(ABC):
 
     @abstractmethod
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores at the used positions. The windows are sorted by descending length."""
+        """Return the best edits at `batch.used_positions`. Windows are sorted by decreasing length."""
 
     def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
-        """Return each output's weighted mean over the models. Modify the first model's arrays."""
+        """Return each output's weighted mean over the models, in the first model's arrays."""
         first, *others = self.weights
         parts = iter(outputs)
         means = list(next(parts))

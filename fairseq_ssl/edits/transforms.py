@@ -334,7 +334,7 @@ class Transforms:
         return next((form for form in words if inflection().is_word(form.lower())), changed)
 
     def _forms(self, transform: SuffixTransform) -> list[Transform]:
-        """Return the transforms in the table that can replace a suffix transform."""
+        """Return the table's transforms to the noun or verb form that the new suffix marks."""
         before, after = map(FORMS_OF_ENDINGS.get, (transform.off, transform.on))
         if before is None or after is None or before == after:
             return []

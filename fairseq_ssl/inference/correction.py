@@ -158,7 +158,7 @@ class CorrectionConfig(CorrectionSearch):
 
     @property
     def search(self) -> CorrectionSearch:
-        """Search options. Unset options have the value in the first model, or in `DEFAULT`."""
+        """Search options. Unset options are read from the first model, or else from `DEFAULT`."""
         first = Path(self.models[0])
         if self.format == ONNX:
             return self.or_else(read_onnx_config(first).search)
@@ -196,7 +196,7 @@ class CorrectedLine:
     edits: tuple[Edit, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict. Edits without an ERRANT type have no key ``type``."""
+        """Return a JSON-serializable dict. Round probabilities to 4 decimals. Omit unset types."""
         edits = [
             {name: value for name, value in asdict(edit).items() if value is not None}
             for edit in self.edits
@@ -290,7 +290,7 @@ class Corrector(loading.ConfiguredModel):
     def _typed(
         self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]
     ) -> list[tuple[TokenEdit, str | None]]:
-        """Return ERRANT edits and their types. If `explain` is False, return `changes` and None."""
+        """Return edits with ERRANT types. Without `explain`, return `changes` with type None."""
         if self._annotator is None:
             return [(change, None) for change in changes]
         return [
@@ -328,7 +328,7 @@ def change_probabilities(
     changes: Sequence[TokenEdit],
     applied: Sequence[AppliedEdit],
 ) -> list[float]:
-    """Return the minimum probability of each change's model edits, or 1 for a spelling change.
+    """Return the minimum probability of the model edits in each change, or 1 for spelling changes.
 
     The position of a change is ambiguous if a token is repeated. Therefore, an edit that overlaps
     no change counts for the adjacent changes.

@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 BLOCK_KIB = 256
 """Block size in KiB. The candidates of a block are sorted by length and scored together."""
 LAST = "last"
-"""Key in the counts of a block: number of candidates for the last source sentence."""
+"""Key of a count in block results: the number of candidates for the last source sentence."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NBestScoresSummary:
     """Names of the added scores."""
     candidates: int
     cut: int
-    """Number of candidates with a text or source that exceeded the model's maximum length."""
+    """Number of candidates whose text or source was truncated to the model's maximum length."""
     seconds: float
     """Scoring time in seconds. For output files, it includes interrupted runs."""
 
@@ -151,7 +151,7 @@ class _NBestJob(TextJob):
         )
 
     def check(self) -> None:
-        """Raise DataError if most tokens are unknown, after `CHECKED_TOKENS` tokens or more."""
+        """After `CHECKED_TOKENS` tokens, raise DataError if more than half of them are unknown."""
         if self.totals["tokens"] >= CHECKED_TOKENS:
             self._check_tokens()
 
@@ -174,7 +174,7 @@ class _NBestJob(TextJob):
 
 @dataclass(frozen=True)
 class NBestScorer:
-    """Picklable function that adds scores to a block. Output lines match the input order."""
+    """Picklable function that adds model scores to the candidates of a block, in input order."""
 
     load: ScorerLoader
     scoring: ScoringConfig

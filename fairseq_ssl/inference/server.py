@@ -115,7 +115,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
     Args:
         app: the application.
         listener: listening socket from `open_listener`.
-        limits: connection limits; other limits are ignored (default: `ServerLimits()`).
+        limits: only `max_connections` and `client_seconds` are used (default: `ServerLimits()`).
 
     Raises:
         KeyboardInterrupt: after Ctrl-C.
@@ -193,7 +193,7 @@ def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None)
 
 
 def _page_policy(page: str) -> str:
-    """Return a Content-Security-Policy for the page's style, script, server and inline images."""
+    """Return a Content-Security-Policy for the page: its own content, requests to its server."""
     sources = ""
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
