@@ -94,7 +94,7 @@ class EditDataset(LanguagePairDataset):
         return order[keep[order]]
 
     def batch_by_size(self, indices: Ids, max_tokens: int | None = None, **options: Any) -> Any:
-        """Group sentences into batches. With `split_long`, any sentence fits into a batch."""
+        """Group sentences into batches. With `split_long`, lengths are capped at `max_tokens`."""
         if max_tokens is None or not self.split_long:
             return super().batch_by_size(indices, max_tokens, **options)
         sizes = np.minimum(self.num_tokens_vec(indices), max_tokens).astype(np.int64)
@@ -224,7 +224,7 @@ def split_batch(
     """Split long sentences in a batch of `EditDataset` into windows.
 
     The new field `positions` contains the indices of the logits that belong to the labels, and
-    `lengths` contains the original sentence lengths. A batch without long sentences is not changed.
+    `lengths` contains the original sentence lengths. Batches without long sentences do not change.
 
     Args:
         batch: output of `EditDataset.collater`.

@@ -53,7 +53,7 @@ def prepare_edit_data(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditDataSummary:
-    """Write a data folder with word labels for the task edit_labeling.
+    """Write a data folder with word-level edit labels for the task edit_labeling.
 
     The token dictionary contains the words of all splits, so that no word becomes <unk> before the
     encoder splits it into subwords. The dictionary has no effect on the model.

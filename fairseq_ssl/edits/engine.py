@@ -54,7 +54,7 @@ class TaggerEngine(ABC):
 
     @abstractmethod
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the best edits at `batch.used_positions`. Windows are sorted by decreasing length."""
+        """Return the best edits at `batch.used_positions`. The longest windows come first."""
 
     def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
         """Return each output's weighted mean over the models, in the first model's arrays."""

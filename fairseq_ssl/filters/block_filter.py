@@ -146,7 +146,7 @@ class BlockRows:
         return list(zip(*self._raw_sides(indices), strict=True))
 
     def select(self, indices: Indices) -> BlockResult:
-        """Return a result with the rows at these indices and the numbers of all and kept rows."""
+        """Return the rows at these indices, with the counts of all rows and of kept rows."""
         if len(indices) == len(self):
             outputs = tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
         else:
@@ -209,7 +209,7 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 
 
 def hash_block(duplicates: DuplicateFilter, block: Block) -> Hashes:
-    """Return the deduplication keys of all rows in a block of kept rows, for a resumed run."""
+    """Return the deduplication keys of a block of rows that an interrupted run kept."""
     lines = map(block.raw_lines, range(len(block.data)))
     return duplicates.keys(list(zip(*lines, strict=True)))
 

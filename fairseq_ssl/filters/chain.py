@@ -176,7 +176,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any], is_object: bool) -> str:
-    """Return a digest of a class's source file. It is random for objects or without a file."""
+    """Return a digest of a class's source file. For objects or missing files, it is random."""
     try:
         source = uuid4().bytes if is_object else Path(inspect.getfile(cls)).read_bytes()
     except (TypeError, OSError):

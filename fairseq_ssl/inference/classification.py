@@ -122,7 +122,7 @@ class TextClassifierPipeline:
         return cls(models[0], task, path, data, device, batch_size)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle only the paths, the device and the batch size. Unpickling loads the model again."""
+        """Pickle only the paths, the device and the batch size. Unpickling reloads the model."""
         return type(self).load, (self.path, self.folder, str(self.device), self.batch_size)
 
     def __repr__(self) -> str:

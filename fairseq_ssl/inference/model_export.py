@@ -57,8 +57,8 @@ def export(
             ``huggingface`` (Hugging Face token classifier).
         data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. A word-level
             edit tagger does not need it.
-        source_lang: source language of the exported direction, for two-way models and ``ctranslate2``.
-        target_lang: target language of the exported direction, for two-way models and ``ctranslate2``.
+        source_lang: source language of the direction to export. Two-way models require it.
+        target_lang: target language of the direction to export. Two-way models require it.
         encoder: folder of the encoder with which a GECToR model was trained (default: the public
             encoder that the model names).
         quantization: data type of the weights, for ``ctranslate2`` and ``onnx``. The format

@@ -45,7 +45,7 @@ class NoiseSpec:
     def __str__(self) -> str:
         """Return the specification, such as ``direct:keep=0.2:mask=0.3``.
 
-        Options that are not set are included with their defaults, except string options.
+        Unset options appear with their defaults, but unset string options are omitted.
         """
         values = {
             name: self.options.get(name, field.default)

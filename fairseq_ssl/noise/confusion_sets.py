@@ -101,7 +101,7 @@ class ConfusionFinder:
     """Words allowed in confusion sets."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
-        """Return each word with its candidates. Words without candidates are skipped."""
+        """Return words and up to `MAX_CANDIDATES` suggestions in the vocabulary for each."""
         sets = []
         for word, suggestions in zip(words, self.checker.suggestions(words), strict=True):
             allowed = [
@@ -147,7 +147,7 @@ def build_confusion_sets(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the confusion set of each word in a vocabulary. Words without candidates are omitted.
+    """Return the confusion set of each word in a vocabulary. Words with empty sets are omitted.
 
     Args:
         counts: word counts; words with two or more letters and no digits can get a set
@@ -184,7 +184,7 @@ def build_confusion_sets_file(
 ) -> Signature:
     """Build confusion sets for the words in text files and write them to a file.
 
-    Return the signature, with the numbers of words looked up, of sets, and of words in all sets.
+    Return the signature, which contains the numbers of checked words, sets and confusable words.
 
     Args:
         inputs: tokenized text files, decompressed according to their suffixes
