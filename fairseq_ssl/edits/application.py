@@ -53,7 +53,7 @@ class EditedText(NamedTuple):
     """Sentences after a correction round."""
 
     text: Spans
-    """The sentences, each with <s>."""
+    """The sentences, each beginning with <s>."""
     origins: Ids
     """For each id, the position in the input whose edit kept or inserted it, [ids]."""
 

@@ -75,7 +75,7 @@ class ExtractedLabels(NamedTuple):
     ids: list[int]
     """Label ids for the sentence start and for each token."""
     changes: list[Change]
-    """All edits, in order. If the dictionary contains no label for an edit, its id is `KEEP_ID`."""
+    """All edits, in order. Edits without a label in the dictionary have the id `KEEP_ID`."""
 
     @property
     def lost(self) -> list[Change]:

@@ -62,7 +62,7 @@ class SentenceState:
     inserted: NDArray[np.bool_]
     """True for each id that was inserted after its origin."""
     earlier: set[bytes]
-    """Versions that finish the sentence if they recur, each as the bytes of its ids."""
+    """Versions of the sentence, as bytes of the ids. If one recurs, correction ends."""
     score: float = 0.0
     """Mean log-probability of the edits in the last round, including keep."""
     rounds: int = 0

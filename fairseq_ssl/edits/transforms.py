@@ -261,7 +261,7 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""Kind and argument of the transforms to noun and verb forms, by the regular ending of the form."""
+"""Transforms to noun and verb forms (kind and argument), by the regular ending of the form."""
 MAX_WORDS = 200_000
 """Maximum number of words in the cache of `Transforms`."""
 

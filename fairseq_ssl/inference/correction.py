@@ -207,7 +207,7 @@ class CorrectedLine:
 
 
 class Corrector(loading.ConfiguredModel):
-    """Corrector for lines of text that uses an edit tagger, or an ensemble of edit taggers.
+    """Edit tagger, or ensemble of edit taggers, that corrects lines of text.
 
     >>> from fairseq_ssl.inference import Corrector
     >>> corrector = Corrector.from_pretrained("run/checkpoint_best.pt")  # doctest: +SKIP

@@ -187,7 +187,7 @@ class CTranslate2Decoder:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Conversion of a checkpoint to a CTranslate2 model that is stored next to it."""
+    """Conversion of a checkpoint to a CTranslate2 model, stored next to the checkpoint."""
 
     config: DecodingConfig
     checkpoint: Path

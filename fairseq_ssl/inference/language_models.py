@@ -81,7 +81,7 @@ class FairseqModels:
         return [token_ids(self.dictionary, sentence) for sentence in sentences]
 
     def longest(self) -> int:
-        """Return the maximum number of tokens of a sentence, including start and end."""
+        """Return the maximum sentence length in tokens, including start and end tokens."""
         return self.loaded.longest()
 
     def states(self, block: Any) -> Any:
@@ -151,7 +151,7 @@ class FolderModels:
         return ids
 
     def longest(self) -> int:
-        """Return the maximum number of tokens of a sentence, including start and end."""
+        """Return the maximum sentence length in tokens, including start and end tokens."""
         return min(pretrained.longest(model) for model in self.loaded.models)
 
     def states(self, block: Any) -> Any:

@@ -181,14 +181,14 @@ class NBestScorer:
     source: Path | None = None
     """Source sentences, one per line."""
     source_subwords: Path | None = None
-    """Subword model of the source sentences. If None, they are split at spaces."""
+    """Subword model of the source sentences. None splits them at spaces."""
     subwords: Path | None = None
-    """Subword model of the candidates. If None, they are split at spaces."""
+    """Subword model of the candidates. None splits them at spaces."""
     files: Fingerprints = ()
     """Fingerprints of models and resources. If they change, a process loads the models again."""
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the lines of a block with the scores added, and the counts."""
+        """Return the lines with added scores, and counts. Raise DataError if a score exists."""
         lines = block.lines()
         candidates = [parse_candidate(line, block.place(i)) for i, line in enumerate(lines)]
         names = self.scoring.names

@@ -63,7 +63,7 @@ class LineCorrector(Protocol):
     """Interface of objects that correct lines, such as `Corrector`."""
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
-        """Return a corrected line for each line."""
+        """Return the corrected lines, in order."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ServerLimits:
     """Limits of a correction server."""
 
     max_length: int = option(20_000, "max number of characters per request", low=1, high=1_000_000)
-    """Each line end counts as one character."""
+    """Max number of characters per request. Each line end counts as one character."""
     max_requests: int = 100
     """Max number of concurrent requests. Further requests get the status 503."""
     max_connections: int = 500
@@ -341,7 +341,7 @@ class RequestBatcher:
         return sum(not corrected.done() for _, corrected in self._waiting)
 
     async def correct(self, lines: list[str]) -> list[CorrectedLine]:
-        """Return a corrected line for each line.
+        """Correct the lines of a request, in batches that can contain lines of other requests.
 
         Raises:
             _RequestError: if the correction of these lines raises an exception.

@@ -95,7 +95,7 @@ class DecodingConfig:
         choices=QUANTIZATIONS,
     )
     device: str = "cpu"
-    """``cpu`` or ``cuda`` (one GPU per process). The engine ``fairseq`` also supports ``cuda:1``."""
+    """``cpu`` or ``cuda`` (one GPU per process). The engine fairseq also supports ``cuda:1``."""
     threads: int | None = None
     """Number of CPU threads per process (default: 1 in worker processes, else torch's setting)."""
 
