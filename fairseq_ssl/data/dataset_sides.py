@@ -85,7 +85,7 @@ def fit_length_bound(
     """Return (a, b) with target length <= a * source length + b for a fraction `share` of pairs.
 
     Each slope a = 0, 0.05, 0.1, ... is tried with the smallest sufficient b. The result is the
-    slope with the smallest mean bound, and its b.
+    pair with the smallest mean bound.
     """
     stride = max(1, len(sources) // FIT_SAMPLE)
     sources, targets = sources[::stride], targets[::stride]

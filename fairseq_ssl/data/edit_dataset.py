@@ -25,7 +25,7 @@ SPECIAL = len(RESERVED)
 class EditDataset(LanguagePairDataset):
     """Sentences with <s> and </s>, and optionally with edit labels.
 
-    Sentences that `edits label` skipped have no labels and are excluded from batches.
+    Sentences that `fairseq-ssl edits label` skipped have no labels and are excluded from batches.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class EditDataset(LanguagePairDataset):
             text: sentences as ids with </s> at the end.
             sizes: length of each sentence.
             dictionary: dictionary of the text.
-            labels: binarized output of `edits label`: a label for the sentence start, a label for
-                each token, then </s>.
+            labels: binarized output of `fairseq-ssl edits label`: labels for the sentence start and
+                for each token, then </s>.
             label_sizes: length of each label sequence.
-            corrected: corrected text, which is printed but not used in training.
+            corrected: corrected text, which fairseq-generate prints. Training does not use it.
             seed: seed for sampling sentences without edits.
             unchanged_share: fraction of the sentences without edits to use in each epoch.
             shuffle: whether to shuffle the sentences before they are batched.

@@ -40,7 +40,7 @@ class EditDataSummary:
     signature: Signature
     dictionary: EditDictionary
     coverage: Mapping[str, Coverage]
-    """Label coverage statistics for each split."""
+    """Coverage of the edits in each split by the edit dictionary."""
     words: int
     """Size of the token dictionary, including special symbols."""
 

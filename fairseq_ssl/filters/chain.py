@@ -75,7 +75,7 @@ class FilterChain:
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
-    """Parse a filter chain such as ``clean:max=100,identical`` into one spec per filter.
+    """Parse a filter chain such as ``clean:max=100,identical`` into `FilterSpec` objects.
 
     >>> [str(spec) for spec in parse_filters("identical:ignore-case=true,encoding")]
     ['identical:ignore-case=true:ignore-spaces=false', 'encoding:twice=true']

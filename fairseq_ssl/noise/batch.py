@@ -179,7 +179,7 @@ class NoisedBatch:
 
 
 class Noise(Protocol):
-    """A noise function for batches of lines."""
+    """Function that adds noise to a batch of lines."""
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return one noisy line for each clean line.

@@ -89,7 +89,7 @@ def describe_noises() -> str:
 
 
 MAX_TOKENS = 10_000
-"""Maximum number of tokens per line."""
+"""Maximum number of tokens per line. Lines with more tokens are rejected."""
 
 
 @dataclass(frozen=True)

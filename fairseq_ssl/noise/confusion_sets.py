@@ -101,7 +101,7 @@ class ConfusionFinder:
     """Words allowed in confusion sets."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
-        """Return words and up to `MAX_CANDIDATES` suggestions in the vocabulary for each."""
+        """Return each word that has suggestions in the vocabulary, with these suggestions."""
         sets = []
         for word, suggestions in zip(words, self.checker.suggestions(words), strict=True):
             allowed = [

@@ -123,7 +123,7 @@ class NoiseResources:
         return loaded
 
     def fingerprints(self) -> dict[str, str | None]:
-        """Return the digest of each resource, or None if it is unset, by field name."""
+        """Return the digest of each resource by field name, or None for an unset resource."""
         return {name: _digest(getattr(self, name)) for name in options_of(NoiseResources)}
 
 
