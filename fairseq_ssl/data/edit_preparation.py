@@ -62,7 +62,7 @@ def prepare_edit_data(
         splits: uncorrected and corrected text by split name. `train` is required.
         output: the folder to create.
         config: the edit dictionary to build or to use.
-        executor: `Executor` for counting and labeling (default: this process).
+        executor: executor that counts and labels (default: the current process does).
         progress: creates the progress report, which receives the number of processed pairs.
     """
     if "valid" not in splits:

@@ -111,7 +111,7 @@ class EditDataConfig(EditDictionaryConfig):
 
 @dataclass
 class GramCounts:
-    """Counts of inserted q-grams. `update` adds the counts of another part of a corpus."""
+    """Counts of inserted q-grams, insertions and sentence pairs in a corpus."""
 
     grams: Counter[Gram] = field(default_factory=Counter)
     pairs: int = 0
@@ -248,7 +248,7 @@ def build_dictionary_file(
         output: path of the new dictionary file
         config: size and transforms of the dictionary (default: as in PIE)
         label_dict: path for the labels in fairseq's dictionary format (default: not written)
-        executor: `Executor` that processes the blocks (default: this process)
+        executor: executor that processes the blocks (default: the current process does)
         progress: creates the progress report, which receives the number of processed pairs
     """
     config = config or EditDictionaryConfig()
@@ -317,7 +317,7 @@ def label_file(
         target: corrected text
         output: file, folder of parts, or binary stream for the labels
         dictionary: dictionary file, written by `build_dictionary_file`
-        executor: `Executor` that processes the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process does)
         overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed pairs
     """

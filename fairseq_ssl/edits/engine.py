@@ -15,7 +15,7 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.text.spans import Ids, Spans
 
 MIN_WINDOWS = 16
-"""Minimum batch size in windows. If there are more sentences, the batch size is their number."""
+"""Minimum batch size in windows. With more sentences, the batch size is the sentence count."""
 TOP = 8
 """Number of edits besides keep that an engine returns for each position, most probable first."""
 
@@ -57,7 +57,7 @@ class TaggerEngine(ABC):
         """Return the best edits at `batch.used_positions`. The longest windows come first."""
 
     def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
-        """Return each output's weighted mean over the models, in the first model's arrays."""
+        """Return each output's weighted mean over the models. Reuse the first model's arrays."""
         first, *others = self.weights
         parts = iter(outputs)
         means = list(next(parts))

@@ -414,7 +414,7 @@ def parse_transform(kind: str, argument: str) -> Transform:
 
 
 def with_forms(transform: Transform, forms: Mapping[str, str]) -> Transform:
-    """Return a verb transform with a table of forms. Raise DataError for other kinds."""
+    """Return a verb transform that uses a table of forms. Raise DataError for other kinds."""
     if transform.kind != "verb" or not isinstance(transform, WordTransform):
         raise DataError(
             f"A {transform.kind} transform cannot have a table of forms. Expected a verb transform."

@@ -147,7 +147,7 @@ def _read(
 def _sort(keys: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the indices that sort the keys, and a mask of sorted keys that equal the previous key.
 
-    The sort is stable: of equal keys, only the first one in the input is not marked.
+    The sort is stable: of equal keys, all except the first one in the input are marked.
     """
     order = np.argsort(keys[:, 0], kind="stable")
     is_equal = _equals_previous(keys[order])

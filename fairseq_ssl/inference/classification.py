@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 BLOCK = 4096
 """Block size in lines. The texts of a block are sorted by length for batching."""
 PART_SIZE = 2**15
-"""Default number of lines per part. Parts are large, because readers keep all parts open."""
+"""Default number of lines per part. Parts are large, because training memory-maps all of them."""
 SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
@@ -369,8 +369,8 @@ def label_split(
         batch_size: number of texts per batch.
         part_size: number of lines per part.
         shard: (i, n) to label only shard i of n, with i from 1. All shards write to one folder.
-        executor: executor that labels the parts (default: this process). Its processes need
-            `fairseq_ssl.register` as initializer.
+        executor: executor that labels the parts (default: the current process labels them).
+            Worker processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of labeled lines.
     """

@@ -505,8 +505,8 @@ def correct_file(
         config: edit taggers and correction options.
         format_line: picklable function that formats a corrected line.
         format_name: name of the format, for the signature.
-        executor: executor that corrects (default: this process). Its worker processes need
-            `fairseq_ssl.register` as initializer, except for models in ONNX format.
+        executor: executor that corrects the lines (default: the current process does). Except
+            for ONNX models, worker processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of corrected lines.
     """

@@ -120,7 +120,7 @@ class CTranslate2Decoder:
         return replace(config, model=(folder,))
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling, if enabled. Reload the translator, which seeds its threads only once."""
+        """Seed sampling if enabled. A new translator is loaded, because threads are seeded once."""
         if self.config.sampling:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()

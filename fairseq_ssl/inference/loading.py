@@ -329,7 +329,7 @@ def max_source_length(models: Iterable[Any]) -> float:
 def forget_unknown_words(task: Any) -> None:
     """Remove out-of-vocabulary words from the source dictionary of a copying model's task.
 
-    Their ids become invalid. Edit taggers are skipped, because they cache words by id.
+    The ids of these words become invalid. Edit taggers are skipped, because they cache words by id.
     """
     from fairseq_ssl.data.oov_dictionary import OovDictionary
     from fairseq_ssl.tasks.edit_labeling import EditLabelingTask

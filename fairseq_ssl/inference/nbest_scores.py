@@ -77,8 +77,8 @@ def score_nbest_file(
         source: source sentences, for translation models. The list refers to them by index, from 0.
         source_subwords: file or prefix of the source subword model (default: split at spaces).
         subwords: file or prefix of the candidate subword model (default: split at spaces).
-        executor: executor that scores the candidates (default: this process). Its worker processes
-            need `fairseq_ssl.register` as initializer.
+        executor: executor that scores the candidates (default: the current process does). Worker
+            processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of scored candidates.
     """

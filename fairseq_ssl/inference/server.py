@@ -141,7 +141,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
 def _connection_class(limits: ServerLimits) -> Any:
     """Return a uvicorn connection class that limits the number and the idle time of connections.
 
-    uvicorn itself keeps a connection until its client has sent a complete request or closes it.
+    uvicorn alone waits without a time limit until the client sends a request or disconnects.
     """
     protocols = import_optional("uvicorn.protocols.http.h11_impl", PURPOSE, EXTRA)
 

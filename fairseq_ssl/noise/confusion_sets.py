@@ -153,7 +153,7 @@ def build_confusion_sets(
         counts: word counts; words with two or more letters and no digits can get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
         min_count: min count of a word, both for words with a set and for words in a set
-        executor: `Executor` for the batches (default: this process)
+        executor: executor that checks the word batches (default: the current process does)
         progress: creates the progress report, which receives the number of words looked up
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
@@ -192,7 +192,7 @@ def build_confusion_sets_file(
         aspell: language of Aspell's dictionary (default: use SymSpell instead)
         min_count: min count of a word, both for words with a set and for words in a set
         overwrite: whether to replace an existing output
-        executor: `Executor` for the batches (default: this process)
+        executor: executor that checks the word batches (default: the current process does)
         progress: creates the progress report, which receives the numbers of lines and of words
     """
     inputs, output = path_list(inputs), as_path(output)

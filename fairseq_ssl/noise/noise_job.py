@@ -251,7 +251,7 @@ def noise_file(
         method: one or more noises with options, such as ``direct,characters:rate=0.01``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process does)
         overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """
