@@ -237,7 +237,7 @@ class BinarizedFolder(ParallelFolder[IdArray]):
         return len(sentence)
 
     def separators(self, token: str) -> Separators[IdArray]:
-        """Return the separator for each side.
+        """Return the separator of joined sentences for each side.
 
         If a dictionary lacks `token`, the separator's id is the dictionary size.
         """

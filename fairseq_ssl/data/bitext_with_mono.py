@@ -98,7 +98,7 @@ class BitextWithMono(BaseWrapperDataset):
         return batch
 
     def num_tokens(self, index: int) -> int:
-        """Return the maximum length of a pair's two sentences and its monolingual sentences."""
+        """Return the length of the longest sentence among a pair and its monolingual sentences."""
         return int(self.num_tokens_vec(np.array([index]))[0])
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -139,7 +139,7 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
 
 
 def check_unlabeled(path: str | Path, lines: Iterable[str], labels: set[str]) -> None:
-    """Raise DataError if all of the first 100 lines start with a label, which is not text."""
+    """Raise DataError if all nonblank lines among the first 100 start with a label and a tab."""
     first = [line for line in islice(lines, 100) if line.strip()]
     if first and all("\t" in line and line.partition("\t")[0] in labels for line in first):
         raise DataError(
@@ -154,9 +154,9 @@ def _remove_overlap(
     unlabeled: list[str],
     held: dict[bytes, str],
 ) -> int:
-    """Return the number of training and unlabeled texts that are also validation or test texts.
+    """Count the training and unlabeled texts that are also validation or test texts.
 
-    `config.train_test_overlap` selects whether they are kept, dropped or rejected with a DataError.
+    `config.train_test_overlap` selects whether to keep them, drop them or raise DataError.
     """
     leaked = [text for text in unlabeled if duplicate_key(text) in held]
     trained = [example.text for example in splits["train"] if duplicate_key(example.text) in held]
@@ -212,7 +212,7 @@ def _write(
     extra: _ExtraTexts,
     progress: ProgressFactory,
 ) -> dict[str, Any]:
-    """Write all views. Return their statistics for the signature."""
+    """Write the word, subword and label views. Return statistics for the signature."""
     cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
         name: [example.text.lower() if config.lower else example.text for example in labeled]

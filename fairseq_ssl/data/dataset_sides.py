@@ -25,7 +25,7 @@ def replace_side(pairs: LanguagePairDataset, side: str, text: Any, sizes: Any) -
     """Replace the sources or the targets of `pairs` with `text`.
 
     Args:
-        pairs: a dataset without length buckets, which would not be rebuilt.
+        pairs: a dataset without length buckets, because these would not be rebuilt.
         side: `src` or `tgt`.
         text: dataset with one tensor of ids for each pair.
         sizes: length of each sentence, which some of fairseq's wrappers do not provide.
@@ -71,7 +71,7 @@ def reverse_rows(rows: Tensor, pad: int, eos: int) -> Tensor:
 
 
 def parse_length_bound(words: str) -> tuple[float, float] | None:
-    """Parse "a,b", two numbers of 0 or more. Return None if the text is invalid."""
+    """Parse the slope and offset of a bound from "a,b". Return None unless both are 0 or more."""
     try:
         slope, offset = (float(word) for word in words.split(","))
     except ValueError:
@@ -85,7 +85,7 @@ def fit_length_bound(
     """Return (a, b) with target length <= a * source length + b for a fraction `share` of pairs.
 
     Each slope a = 0, 0.05, 0.1, ... is tried with the smallest sufficient b. The result is the
-    slope with the smallest mean bound, and its b.
+    pair with the smallest mean bound.
     """
     stride = max(1, len(sources) // FIT_SAMPLE)
     sources, targets = sources[::stride], targets[::stride]

@@ -25,7 +25,7 @@ SPECIAL = len(RESERVED)
 class EditDataset(LanguagePairDataset):
     """Sentences with <s> and </s>, and optionally with edit labels.
 
-    Sentences that `edits label` skipped have no labels and are excluded from batches.
+    Sentences that `fairseq-ssl edits label` skipped have no labels and are excluded from batches.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class EditDataset(LanguagePairDataset):
             text: sentences as ids with </s> at the end.
             sizes: length of each sentence.
             dictionary: dictionary of the text.
-            labels: binarized output of `edits label`: a label for the sentence start, a label for
-                each token, then </s>.
+            labels: binarized output of `fairseq-ssl edits label`: labels for the sentence start and
+                for each token, then </s>.
             label_sizes: length of each label sequence.
-            corrected: corrected text, which is printed but not used in training.
+            corrected: corrected text, which fairseq-generate prints. Training does not use it.
             seed: seed for sampling sentences without edits.
             unchanged_share: fraction of the sentences without edits to use in each epoch.
             shuffle: whether to shuffle the sentences before they are batched.
@@ -94,7 +94,7 @@ class EditDataset(LanguagePairDataset):
         return order[keep[order]]
 
     def batch_by_size(self, indices: Ids, max_tokens: int | None = None, **options: Any) -> Any:
-        """Group sentences into batches. With `split_long`, any sentence fits into a batch."""
+        """Group sentences into batches. With `split_long`, lengths are capped at `max_tokens`."""
         if max_tokens is None or not self.split_long:
             return super().batch_by_size(indices, max_tokens, **options)
         sizes = np.minimum(self.num_tokens_vec(indices), max_tokens).astype(np.int64)
@@ -224,7 +224,7 @@ def split_batch(
     """Split long sentences in a batch of `EditDataset` into windows.
 
     The new field `positions` contains the indices of the logits that belong to the labels, and
-    `lengths` contains the original sentence lengths. A batch without long sentences is not changed.
+    `lengths` contains the original sentence lengths. Batches without long sentences do not change.
 
     Args:
         batch: output of `EditDataset.collater`.

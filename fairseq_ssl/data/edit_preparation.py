@@ -40,7 +40,7 @@ class EditDataSummary:
     signature: Signature
     dictionary: EditDictionary
     coverage: Mapping[str, Coverage]
-    """Label coverage statistics for each split."""
+    """Coverage of the edits in each split by the edit dictionary."""
     words: int
     """Size of the token dictionary, including special symbols."""
 
@@ -53,7 +53,7 @@ def prepare_edit_data(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> EditDataSummary:
-    """Write a data folder with word labels for the task edit_labeling.
+    """Write a data folder with word-level edit labels for the task edit_labeling.
 
     The token dictionary contains the words of all splits, so that no word becomes <unk> before the
     encoder splits it into subwords. The dictionary has no effect on the model.
@@ -62,7 +62,7 @@ def prepare_edit_data(
         splits: uncorrected and corrected text by split name. `train` is required.
         output: the folder to create.
         config: the edit dictionary to build or to use.
-        executor: `Executor` for counting and labeling (default: this process).
+        executor: executor that counts and labels (default: the current process does).
         progress: creates the progress report, which receives the number of processed pairs.
     """
     if "valid" not in splits:

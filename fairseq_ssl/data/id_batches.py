@@ -51,7 +51,7 @@ def padded_batches(
         sizes: number of tokens in each sentence.
         max_tokens: maximum number of tokens in a batch, including padding. A longer sentence forms
             its own batch.
-        order: sentence indices in the order of the batches (default: longest first).
+        order: sentence indices in the order in which batches are filled (default: longest first).
     """
     if order is None:
         order = sorted(range(len(sizes)), key=lambda index: -sizes[index])

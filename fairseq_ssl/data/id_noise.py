@@ -260,7 +260,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         renew: bool,
         **options: Any,
     ) -> None:
-        """Add noise to a text.
+        """Create pairs of a noisy and a clean sentence from a text.
 
         Args:
             text: sentences as ids with </s> at the end.
@@ -338,7 +338,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         return noisy.lines.lengths + 1, clean.lengths + 1
 
     def _add_noise(self, clean: Spans, indices: Ids) -> NoisyIds:
-        """Add noise to sentences that end with eos. Noisy lines do not end with eos."""
+        """Remove eos from each sentence, then add noise. Raise DataError if eos is missing."""
         lacks_eos = clean.ids[clean.ends - 1] != self.eos
         if lacks_eos.any():
             raise DataError(

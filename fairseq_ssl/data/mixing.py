@@ -34,7 +34,7 @@ def mixture_counts(
     Args:
         sizes: size of each data set.
         weights: weight of each data set, above 0.
-        total: size of an epoch (default: the smallest size with each sentence at least once).
+        total: sentences per epoch (default: the smallest number that includes every sentence).
     """
     if total is None:
         factor = max(size / weight for size, weight in zip(sizes, weights, strict=True))
@@ -108,7 +108,7 @@ class Mixture(torch.utils.data.Dataset[Tensor]):
         return sentence if tag is None else torch.cat([sentence.new_tensor([tag]), sentence])
 
     def _index(self, which: int, position: Any) -> Any:
-        """Convert positions in an epoch's part of a data set to indices in the data set."""
+        """Convert epoch positions within data set `which` to indices in that data set."""
         size = len(self.parts[which])
         return (position + self.offsets[which]) % size * self.steps[which] % size
 

@@ -23,7 +23,7 @@ CHECK_LINES = 100_000
 
 
 TeacherLabels = ConcatDataset[LabelProbabilities]
-"""Class probabilities for a split, concatenated from one or more memory-mapped files."""
+"""Class probabilities for a split, concatenated from one or more files."""
 
 
 def open_teacher_labels(folder: Path, split: str, classes: int) -> TeacherLabels | None:

@@ -200,7 +200,7 @@ class TwoViewDataset(FairseqDataset):
         )
 
     def ordered_indices(self) -> ViewIds:
-        """Return the indices sorted by length and, if configured, shuffled within buckets."""
+        """Return the indices sorted by length. With `shuffle`, shuffle them in length buckets."""
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
         shuffled = np.random.default_rng((self.seed, self.epoch)).permutation(len(self))

@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 
 def align_tokens(source: Sequence[str], target: Sequence[str]) -> list[Change] | None:
-    """Return the edits from left to right, or None if the cost table exceeds `MAX_CELLS`.
+    """Return the edits from `source` to `target`, or None if the table exceeds `MAX_CELLS`.
 
     Insertions at the same position are joined into one edit, together with a substitution or
     deletion of the token before them (PIE, figure 1). Ties are broken as in the authors' code: from
@@ -126,7 +126,7 @@ def find_splits(source: Sequence[str], changes: Sequence[Change]) -> list[Change
 def _trim_common(source: Sequence[str], target: Sequence[str]) -> tuple[int, int, int]:
     """Return the length of the common prefix, and the start of the common suffix on each side.
 
-    The cost table covers only the tokens in between. All tokens of the suffix are kept. If there
+    The cost table covers only the tokens between them. All tokens of the suffix are kept. If there
     are ties, an insertion or a deletion can move to the left, into the prefix.
     """
     last = first = 0

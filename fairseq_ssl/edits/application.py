@@ -24,7 +24,7 @@ class TopEdits(NamedTuple):
     labels: Ids
     """Ids of the most probable edits besides keep, most probable first, [positions, k]."""
     probabilities: Floats
-    """Probabilities of these edits, [positions, k]."""
+    """Probabilities of the edits in `labels`, [positions, k]."""
 
 
 class EditCandidates(NamedTuple):
@@ -37,7 +37,7 @@ class EditCandidates(NamedTuple):
     labels: Ids
     """Id of the most probable possible edit, or `KEEP_ID` if no edit is possible."""
     probabilities: Floats
-    """Probability of this edit, or 0 if no edit is possible."""
+    """Probability of the edit in `labels`, or 0 if no edit is possible."""
 
 
 class ChosenEdits(NamedTuple):
@@ -53,7 +53,7 @@ class EditedText(NamedTuple):
     """Sentences after a correction round."""
 
     text: Spans
-    """The sentences, each with <s>."""
+    """The sentences, each beginning with <s>."""
     origins: Ids
     """For each id, the position in the input whose edit kept or inserted it, [ids]."""
 

@@ -31,7 +31,7 @@ class Coverage:
 
     pairs: int = 0
     incomparable: int = 0
-    """Pairs that are too long and too different to align. Only `pairs` also includes them."""
+    """Pairs that are too long and too different to align. Other counts except `pairs` omit them."""
     unchanged: int = 0
     """Pairs with equal sides."""
     exact: int = 0
@@ -73,7 +73,7 @@ class Coverage:
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> Coverage:
-        """Create a coverage from counts by name, which can be summed over parts of a corpus."""
+        """Create a coverage from the output of `counts`, or its sum over the parts of a corpus."""
         coverage = cls()
         for name in NUMBERS:
             setattr(coverage, name, counts.get(name, 0))

@@ -9,7 +9,7 @@ from fairseq_ssl.options import check, option, options_of
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectionSearch:
-    """Options for choosing edits and the number of rounds. None stands for the model's value."""
+    """Options for choosing edits and the number of rounds. None selects the model's value."""
 
     iterations: int | None = option(
         None,

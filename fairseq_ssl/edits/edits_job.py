@@ -69,8 +69,8 @@ class EditDictionaryConfig:
         metavar="FILE|english|none",
     )
     groups: tuple[str, ...] = _groups_option((), "none")
-    """Names in `GROUPS`. With groups, edits that a transform can make are not counted for the
-    q-grams. Without groups, all insertions are counted, as in PIE."""
+    """Names in `GROUPS`. If there are any, the q-gram counts exclude edits that a transform can
+    make. Otherwise, they include all insertions, as in PIE."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -111,7 +111,7 @@ class EditDataConfig(EditDictionaryConfig):
 
 @dataclass
 class GramCounts:
-    """Counts of inserted q-grams. `update` adds the counts of another part of a corpus."""
+    """Counts of inserted q-grams, insertions and sentence pairs in a corpus."""
 
     grams: Counter[Gram] = field(default_factory=Counter)
     pairs: int = 0
@@ -248,7 +248,7 @@ def build_dictionary_file(
         output: path of the new dictionary file
         config: size and transforms of the dictionary (default: as in PIE)
         label_dict: path for the labels in fairseq's dictionary format (default: not written)
-        executor: `Executor` that processes the blocks (default: this process)
+        executor: executor that processes the blocks (default: the current process does)
         progress: creates the progress report, which receives the number of processed pairs
     """
     config = config or EditDictionaryConfig()
@@ -306,18 +306,18 @@ def label_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> EditLabelSummary | None:
-    """Write the labels of a parallel corpus, one line per pair.
+    """Write the edit labels of a parallel corpus, one line per pair.
 
-    Edits without a label in the dictionary are ignored, as in PIE. The line of a pair that is too
-    long and too different to align is empty. The output does not depend on the executor, parts or
-    shards. Interrupted runs resume. Return None if this run does not complete the output.
+    Edits without a label in the dictionary are ignored, as in PIE. Pairs that are too long and too
+    different to align get an empty line. The output does not depend on executor, parts or shards.
+    Interrupted runs resume. Return None if the output was complete or other shards must finish.
 
     Args:
         source: uncorrected text
         target: corrected text
         output: file, folder of parts, or binary stream for the labels
         dictionary: dictionary file, written by `build_dictionary_file`
-        executor: `Executor` that processes the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process does)
         overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed pairs
     """

@@ -15,7 +15,7 @@ from fairseq_ssl.errors import ConfigurationError
 from fairseq_ssl.text.spans import Ids, Spans
 
 MIN_WINDOWS = 16
-"""Minimum batch size in windows. If there are more sentences, the batch size is their number."""
+"""Minimum batch size in windows. With more sentences, the batch size is the sentence count."""
 TOP = 8
 """Number of edits besides keep that an engine returns for each position, most probable first."""
 
@@ -42,7 +42,7 @@ class TaggerEngine(ABC):
         self._windows = Windows.of_model(min(model.max_subwords + 2 for model in models))
 
     def __call__(self, text: Spans) -> TopEdits:
-        """Return the scores at each position. Each sentence in `text` begins with <s>."""
+        """Return the best edits and their scores at each position. Sentences begin with <s>."""
         windows = self._windows.split(text, self._subword_counts(text.ids))
         order = np.argsort(-windows.text.lengths, kind="stable")
         size = max(len(text), MIN_WINDOWS)
@@ -54,10 +54,10 @@ class TaggerEngine(ABC):
 
     @abstractmethod
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores at the used positions. The windows are sorted by descending length."""
+        """Return the best edits at `batch.used_positions`. The longest windows come first."""
 
     def mean(self, outputs: Iterable[Sequence[Any]]) -> list[Any]:
-        """Return each output's weighted mean over the models. Modify the first model's arrays."""
+        """Return each output's weighted mean over the models. Reuse the first model's arrays."""
         first, *others = self.weights
         parts = iter(outputs)
         means = list(next(parts))

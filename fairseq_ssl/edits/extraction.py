@@ -31,7 +31,7 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
     Args:
         source: sentence with tokens separated by spaces
         target: corrected sentence
-        dictionary: allowed labels; other edits are ignored (default: all labels but transforms)
+        dictionary: allowed labels; other edits are ignored (default: all, except transforms)
 
     Returns:
         A label for the start of the sentence, and a label for each source token.
@@ -57,7 +57,7 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
 
 
 def apply(source: str, labels: Sequence[str]) -> str:
-    """Return the sentence that results from applying labels to a sentence.
+    """Apply edit labels, such as the output of `extract`, and return the new sentence.
 
     Args:
         source: sentence with tokens separated by spaces
@@ -75,7 +75,7 @@ class ExtractedLabels(NamedTuple):
     ids: list[int]
     """Label ids for the sentence start and for each token."""
     changes: list[Change]
-    """All edits, in order. If the dictionary contains no label for an edit, its id is `KEEP_ID`."""
+    """All edits, in order. Edits without a label in the dictionary have the id `KEEP_ID`."""
 
     @property
     def lost(self) -> list[Change]:
@@ -176,7 +176,7 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
 
 
 def vote(source: str, corrections: Sequence[str], min_votes: int | None = None) -> str:
-    """Return the source with the edits that at least `min_votes` corrections share.
+    """Return the source after applying the edits that at least `min_votes` corrections share.
 
     An edit is a change at a token, as in `extract`. If several edits of a token have enough votes,
     the one with the most votes is applied. Ties go to the edit that occurs first in `corrections`.

@@ -47,7 +47,7 @@ order in which the authors' preprocessing tries them."""
 
 
 class LabelTable(NamedTuple):
-    """Labels of a GECToR model."""
+    """Edit dictionary of a GECToR model, and the mapping to the model's label indices."""
 
     edits: EditDictionary
     rows: tuple[int, ...]
@@ -114,7 +114,7 @@ def _with_table(transforms: tuple[Transform, ...], verbs: Path | None) -> tuple[
 
 
 def read_verb_forms(path: Path) -> dict[str, dict[str, str]]:
-    """Return a table of verb forms: for each pair of tags, such as VB_VBZ, the form by word.
+    """Read verb forms. Return a dict from word to form for each pair of tags, such as VB_VBZ.
 
     If a word has several forms, the first one is used.
     """

@@ -51,7 +51,7 @@ class AppliedEdit(NamedTuple):
 
 @dataclass
 class SentenceState:
-    """A sentence during correction."""
+    """State of a sentence between correction rounds."""
 
     ids: Ids
     """Current ids, beginning with <s>."""
@@ -62,7 +62,7 @@ class SentenceState:
     inserted: NDArray[np.bool_]
     """True for each id that was inserted after its origin."""
     earlier: set[bytes]
-    """Versions that finish the sentence if they recur, each as the bytes of its ids."""
+    """Versions of the sentence, as bytes of the ids. If one recurs, correction ends."""
     score: float = 0.0
     """Mean log-probability of the edits in the last round, including keep."""
     rounds: int = 0
@@ -96,7 +96,7 @@ class EditRounds:
         words: Any,
         search: CorrectionSearch,
     ) -> None:
-        """Create a corrector.
+        """Create a corrector from an engine and its dictionaries.
 
         Args:
             engine: callable that returns the scores of edits.
@@ -112,7 +112,7 @@ class EditRounds:
         self.applier = EditApplier(edits, words)
 
     def __call__(self, text: Spans) -> list[SentenceState]:
-        """Correct sentences of ids. Each sentence begins with <s>."""
+        """Correct sentences of word ids, each beginning with <s>. Return their final states."""
         states = [_initial_state(ids) for ids in text.split(text.ids)]
         active = np.arange(len(text))
         for index in range(1, 1 + (self.search.iterations or 0)):

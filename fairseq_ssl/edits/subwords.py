@@ -25,7 +25,7 @@ class SubwordBatch(NamedTuple):
     ids: Any
     """Subword ids with the encoder's start and end symbols, [batch, time]."""
     first: Any
-    """Index in `time` of the first subword of <s> and of each word, [batch, words]."""
+    """Index in each row of `ids` of the first subword of <s> and of each word, [batch, words]."""
     counts: Any
     """Number of subwords of <s> and of each word, 0 for padding, [batch, words]."""
 
@@ -91,7 +91,7 @@ class WordTokenizer:
         return ids
 
     def _space_before_words(self) -> str:
-        """Return the prefix, " " or "", with which a word is tokenized as within a sentence."""
+        """Return the prefix, " " or "", that makes the tokenizer treat a word as mid-sentence."""
         within = self._ids(f"{PROBE} {PROBE}")
         return " " if self._ids(PROBE) * 2 != within and within[1:] else ""
 
@@ -108,7 +108,7 @@ class WordTokenizer:
         return start, end
 
     def _start_index(self) -> int:
-        """Return the index in `start` of the symbol that represents <s>: $START, or the first."""
+        """Return the index in `start` of the symbol for <s>: $START if present, else the first."""
         number = self._id(START)
         return self.start.index(number) if number in self.start else 0
 
@@ -167,7 +167,7 @@ class WordSubwords:
         self.longest = max(1, positions // 4)
 
     def subwords(self, words: Ids) -> Spans:
-        """Return the subwords of words. The subwords of <s> are the encoder's start symbols."""
+        """Return the subword ids of each word. For <s>, they are the encoder's start symbols."""
         return self._table_for(words).select(words)
 
     def lengths(self, words: Ids) -> Ids:

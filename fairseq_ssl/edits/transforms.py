@@ -261,7 +261,7 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""Kind and argument of the transforms to noun and verb forms, by the regular ending of the form."""
+"""Transforms to noun and verb forms (kind and argument), by the regular ending of the form."""
 MAX_WORDS = 200_000
 """Maximum number of words in the cache of `Transforms`."""
 
@@ -334,7 +334,7 @@ class Transforms:
         return next((form for form in words if inflection().is_word(form.lower())), changed)
 
     def _forms(self, transform: SuffixTransform) -> list[Transform]:
-        """Return the transforms in the table that can replace a suffix transform."""
+        """Return the table's transforms to the noun or verb form that the new suffix marks."""
         before, after = map(FORMS_OF_ENDINGS.get, (transform.off, transform.on))
         if before is None or after is None or before == after:
             return []
@@ -414,7 +414,7 @@ def parse_transform(kind: str, argument: str) -> Transform:
 
 
 def with_forms(transform: Transform, forms: Mapping[str, str]) -> Transform:
-    """Return a verb transform with a table of forms. Raise DataError for other kinds."""
+    """Return a verb transform that uses a table of forms. Raise DataError for other kinds."""
     if transform.kind != "verb" or not isinstance(transform, WordTransform):
         raise DataError(
             f"A {transform.kind} transform cannot have a table of forms. Expected a verb transform."

@@ -54,7 +54,7 @@ class WindowBatch:
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of equal size. An edit is taken from the window where its token is most central."""
+    """Window size and overlap. An edit comes from the window where its token is most central."""
 
     size: int
     """Number of tokens or subwords in a window, without <s> and </s>."""

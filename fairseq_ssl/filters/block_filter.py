@@ -39,7 +39,7 @@ class DroppedRow:
 
     @staticmethod
     def of(line: int, row: Row, score: Any) -> DroppedRow:
-        """Create an example. Truncate its lines and escape unprintable characters."""
+        """Create an example from a row. Truncate long lines and escape unprintable characters."""
         return DroppedRow(line, tuple(map(_printable, row)), _plain_score(score))
 
 
@@ -57,8 +57,8 @@ class DropCount:
 def filter_block(chain: FilterChain, block: Block) -> BlockResult:
     """Apply all filters except ``duplicates`` to a block. Return the rows that pass them.
 
-    The number and examples of rows that a filter drops are stored under its index in the chain. If
-    the chain contains ``duplicates``, the result includes the `RowKeys` of the kept rows.
+    The count and examples of the rows that a filter drops have the filter's index as key. If the
+    chain contains ``duplicates``, the result includes the `RowKeys` of the kept rows.
     """
     is_valid = True
     try:
@@ -90,7 +90,7 @@ class RowKeys:
 
 
 def drop_rows(result: BlockResult, rows: Indices, is_new: Bools, kind: str) -> BlockResult:
-    """Drop rows from the result of a block, and count them.
+    """Drop duplicate rows from the result of a block. Add their count and examples.
 
     Args:
         result: result of a block, which contains the rows that pass the other filters
@@ -131,7 +131,7 @@ class BlockRows:
 
     @cached_property
     def sizes(self) -> list[LineSizes]:
-        """Line sizes of each side."""
+        """Line sizes of each side, in tokens and characters."""
         if self.is_valid:
             return list(map(LineSizes, self.block.data))
         return [LineSizes(_decode(data).encode("utf-8", "replace")) for data in self.block.data]
@@ -146,7 +146,7 @@ class BlockRows:
         return list(zip(*self._raw_sides(indices), strict=True))
 
     def select(self, indices: Indices) -> BlockResult:
-        """Return a result with the rows at these indices and the numbers of all and kept rows."""
+        """Return the rows at these indices, with the counts of all rows and of kept rows."""
         if len(indices) == len(self):
             outputs = tuple(d if d.endswith(b"\n") else d + b"\n" for d in self.block.data)
         else:
@@ -165,7 +165,7 @@ def filter_rows(
 ) -> tuple[Indices, list[DropCount]]:
     """Apply all filters except ``duplicates``, each to the rows that earlier filters keep.
 
-    Return the indices of the kept rows, and the number and examples of rows each filter dropped.
+    Return the indices of the kept rows, and the count and examples of each filter's dropped rows.
     """
     left, dropped = np.arange(len(rows)), []
     for name, rule in zip(chain.names, chain.filters, strict=False):
@@ -209,7 +209,7 @@ def _take(rows: Sequence[Row] | BlockRows, indices: Indices) -> list[Row]:
 
 
 def hash_block(duplicates: DuplicateFilter, block: Block) -> Hashes:
-    """Return the deduplication keys of all rows in a block of kept rows, for a resumed run."""
+    """Return the deduplication keys of a block of rows that an interrupted run kept."""
     lines = map(block.raw_lines, range(len(block.data)))
     return duplicates.keys(list(zip(*lines, strict=True)))
 

@@ -75,7 +75,7 @@ class FilterChain:
 
 
 def parse_filters(text: str) -> list[FilterSpec]:
-    """Parse a filter chain such as ``clean:max=100,identical`` into one spec per filter.
+    """Parse a filter chain such as ``clean:max=100,identical`` into `FilterSpec` objects.
 
     >>> [str(spec) for spec in parse_filters("identical:ignore-case=true,encoding")]
     ['identical:ignore-case=true:ignore-spaces=false', 'encoding:twice=true']
@@ -180,7 +180,7 @@ def _class_name(cls: type[Any]) -> str:
 
 
 def _source_digest(cls: type[Any], is_object: bool) -> str:
-    """Return a digest of a class's source file. It is random for objects or without a file."""
+    """Return a digest of a class's source file. For objects or missing files, it is random."""
     try:
         source = uuid4().bytes if is_object else Path(inspect.getfile(cls)).read_bytes()
     except (TypeError, OSError):

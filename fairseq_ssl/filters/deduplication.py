@@ -18,7 +18,7 @@ Hashes = NDArray[np.uint64]
 Integers = NDArray[np.uint32]
 
 MERGED = 8
-"""A sorted array is merged with a new array if it is less than this many times as long."""
+"""Min length ratio of consecutive arrays in a `HashSet`. Arrays below this ratio are merged."""
 
 
 class HashSet:

@@ -189,7 +189,7 @@ def filter_files(
         outputs: one file or folder of parts per input, or a binary stream for monolingual text
         filters: specification such as ``clean:max=100,identical``, or a list of `FilterSpec` and
             `Filter` objects
-        executor: `Executor` that processes the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process does)
         overwrite: whether to replace existing outputs
         progress: creates the progress report, which receives the number of lines read
 

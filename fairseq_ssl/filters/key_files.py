@@ -45,7 +45,7 @@ WRITTEN = 2**18
 def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
     """Yield the bytes of a part's key file.
 
-    This needs about 60 bytes of memory per key, including `keys`.
+    The function needs about 60 bytes of memory per key, including `keys`.
 
     Args:
         keys: result of `DuplicateFilter.keys`, [rows, keys, 2]
@@ -68,7 +68,7 @@ def pack_keys(keys: Hashes, rows: NDArray[np.int64]) -> Iterator[bytes]:
 
 
 def plan_ranges(key_files: Sequence[Path], max_keys: int = MAX_KEYS) -> list[range]:
-    """Divide the buckets into ranges that contain about `max_keys` keys or fewer over all files.
+    """Divide the buckets into ranges with about `max_keys` keys or fewer in all files together.
 
     `pack_dropped` needs about 60 bytes of memory per key in its range.
     """
@@ -115,7 +115,7 @@ def read_dropped(part: int, key_file: Path, dropped_files: Sequence[Path]) -> In
 
 
 def _pack_groups(records: NDArray[Any], groups: Hashes, count: int) -> Iterator[bytes]:
-    """Yield the bytes of a file. `groups` contains each record's group index, ascending."""
+    """Yield the bytes of a file. `groups` contains the sorted group indices of the records."""
     offsets = np.searchsorted(groups, np.arange(count + 1, dtype=np.uint64))
     yield np.array([count, *offsets], "<u8").tobytes()
     for start in range(0, len(records), WRITTEN):
@@ -147,7 +147,7 @@ def _read(
 def _sort(keys: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """Return the indices that sort the keys, and a mask of sorted keys that equal the previous key.
 
-    The sort is stable: of equal keys, only the first one in the input is not marked.
+    The sort is stable: of equal keys, all except the first one in the input are marked.
     """
     order = np.argsort(keys[:, 0], kind="stable")
     is_equal = _equals_previous(keys[order])

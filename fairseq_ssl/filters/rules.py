@@ -85,7 +85,7 @@ class LineSizes:
 
     @classmethod
     def of_lines(cls, lines: Iterable[str]) -> LineSizes:
-        """Measure lines that may contain newlines and surrogates for invalid bytes."""
+        """Measure strings as lines. Newlines in them count as spaces, surrogates as characters."""
         text = "".join(line.replace("\n", " ") + "\n" for line in lines)
         return cls(text.encode("utf-8", "replace"))
 
@@ -98,7 +98,7 @@ class LineSizes:
         return np.add.reduceat(self._lengths, self._starts)
 
     def longest_token(self) -> Sizes:
-        """Return the length of the longest token in each line, in characters, or 0."""
+        """Return the character count of the longest token in each line, 0 for blank lines."""
         return np.maximum.reduceat(self._lengths, self._starts)
 
 
@@ -152,7 +152,7 @@ class CleanFilter(LengthFilter):
             )
 
     def measure(self, sides: Sequence[LineSizes]) -> NDArray[Any]:
-        """Return each row's number of tokens per side, and the length of its longest token."""
+        """Return each row's number of tokens per side, and its maximum token length."""
         tokens = np.stack([side.tokens() for side in sides], axis=1)
         fields = [("tokens", np.int64, (len(sides),)), ("max_word_length", np.int64)]
         scores = np.empty(len(tokens), fields)

@@ -9,7 +9,7 @@ Call `fairseq_ssl.register` first. It registers the package's tasks and models w
 >>> model.translate(["ein kleiner Test"])  # doctest: +SKIP
 ['a small test']
 
-`TextClassifierPipeline` classifies texts. With imitators, it explains labels by subword windows.
+`TextClassifierPipeline` classifies texts. With imitators, it explains labels with subword windows.
 `Corrector` corrects raw text with an edit tagger, and `correct_file` corrects a text of any size.
 `back_translate_file` translates a text, in this process or on many cores, GPUs or machines.
 `score_nbest_file` adds model scores to an n-best list, as features for `fairseq_ssl.rerank`.

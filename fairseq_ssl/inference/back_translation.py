@@ -275,8 +275,8 @@ def back_translate_file(
         engine: ``ctranslate2``, or ``fairseq``, which supports all architectures and searches.
         source_output: destination of the source lines, aligned with the translations: a file, or a
             folder of parts if `output` is one.
-        executor: executor that translates (default: this process). For the engine ``fairseq``,
-            its worker processes need `fairseq_ssl.register` as initializer.
+        executor: executor that translates the blocks (default: the current process does). For the
+            engine ``fairseq``, worker processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace existing outputs.
         progress: creates the progress report, which receives the number of translated lines.
     """

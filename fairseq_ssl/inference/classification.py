@@ -47,14 +47,14 @@ logger = logging.getLogger(__name__)
 BLOCK = 4096
 """Block size in lines. The texts of a block are sorted by length for batching."""
 PART_SIZE = 2**15
-"""Default number of lines per part. Parts are large, because readers keep all parts open."""
+"""Default number of lines per part. Parts are large, because training memory-maps all of them."""
 SETTINGS = {"tokenizer": str, "lower": bool}
 """Types of the tokenization settings that `prepare_folder` writes."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """Consecutive subwords of a text, and their weight for its predicted label."""
+    """Consecutive subwords of a text, and their weight for the predicted label."""
 
     text: str
     weight: float
@@ -70,7 +70,7 @@ class Prediction:
     probabilities: dict[str, float]
     """Probability of each label."""
     windows: tuple[Window, ...] = ()
-    """Windows with the largest weights, if requested. Without imitators, there are no windows."""
+    """Windows with the largest weights. Empty unless requested from a model with imitators."""
 
 
 class TextClassifierPipeline:
@@ -122,7 +122,7 @@ class TextClassifierPipeline:
         return cls(models[0], task, path, data, device, batch_size)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle and copy the paths, the device and the batch size. The model is loaded again."""
+        """Pickle only the paths, the device and the batch size. Unpickling reloads the model."""
         return type(self).load, (self.path, self.folder, str(self.device), self.batch_size)
 
     def __repr__(self) -> str:
@@ -182,7 +182,7 @@ class TextClassifierPipeline:
         """Return the class probabilities p(y|X) of consecutive texts [count, classes].
 
         Args:
-            dataset: texts, such as a split.
+            dataset: texts, such as the result of `split`.
             first: index of the first text.
             count: number of texts.
         """
@@ -197,7 +197,7 @@ class TextClassifierPipeline:
 
         Args:
             lines: texts, which are tokenized with the settings of the data folder.
-            windows: maximum number of windows per text, 0 for models without imitators.
+            windows: maximum number of windows per text. Models without imitators require 0.
         """
         lines = line_list(lines, "the texts")
         dataset = self.texts(lines)
@@ -308,7 +308,7 @@ class TextClassifierPipeline:
 
 
 def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tensor) -> Tensor:
-    """Return, for each window, the decrease in log p(best) - log p(second) without it, [windows].
+    """Return the decrease in log p(best) - log p(second) from removing each window, [windows].
 
     p is the mean of the class probabilities over the windows of a text. If the only window of a
     text is removed, p is uniform.
@@ -330,7 +330,7 @@ def leads_lost(probabilities: Tensor, texts: Tensor, counts: Tensor, best: Tenso
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """Signature, folder and number of teacher labels."""
+    """Signature, output folder and line count of teacher labels."""
 
     signature: Signature
     path: Path
@@ -369,8 +369,8 @@ def label_split(
         batch_size: number of texts per batch.
         part_size: number of lines per part.
         shard: (i, n) to label only shard i of n, with i from 1. All shards write to one folder.
-        executor: executor that labels the parts (default: this process). Its processes need
-            `fairseq_ssl.register` as initializer.
+        executor: executor that labels the parts (default: the current process labels them).
+            Worker processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of labeled lines.
     """
@@ -461,7 +461,7 @@ def predict_lines(
     Args:
         classifier: classifier that labels the texts.
         lines: texts, as in `TextClassifierPipeline.classify`.
-        windows: maximum number of windows per text, 0 for models without imitators.
+        windows: maximum number of windows per text. Models without imitators require 0.
         name: file name for error messages.
     """
     count, truncated, lines = 0, 0, iter(lines)

@@ -155,7 +155,7 @@ class CorrectionConfig(CorrectionSearch):
 
     @property
     def search(self) -> CorrectionSearch:
-        """Search options. Unset options have the value in the first model, or in `DEFAULT`."""
+        """Search options. Unset options are read from the first model, or else from `DEFAULT`."""
         first, stored = Path(self.models[0]), DEFAULT
         if self.format == ONNX:
             stored = read_onnx_config(first).search
@@ -193,7 +193,7 @@ class CorrectedLine:
     edits: tuple[Edit, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict. Edits without an ERRANT type have no key ``type``."""
+        """Return a JSON-serializable dict. Round probabilities to 4 decimals. Omit unset types."""
         edits = [
             {name: value for name, value in asdict(edit).items() if value is not None}
             for edit in self.edits
@@ -204,7 +204,7 @@ class CorrectedLine:
 
 
 class Corrector(loading.ConfiguredModel):
-    """Corrector for lines of text that uses an edit tagger, or an ensemble of edit taggers.
+    """Edit tagger, or ensemble of edit taggers, that corrects lines of text.
 
     >>> from fairseq_ssl.inference import Corrector
     >>> corrector = Corrector.from_pretrained("run/checkpoint_best.pt")  # doctest: +SKIP
@@ -287,7 +287,7 @@ class Corrector(loading.ConfiguredModel):
     def _typed(
         self, source: Sequence[str], target: Sequence[str], changes: Sequence[TokenEdit]
     ) -> list[tuple[TokenEdit, str | None]]:
-        """Return ERRANT edits and their types. If `explain` is False, return `changes` and None."""
+        """Return edits with ERRANT types. Without `explain`, return `changes` with type None."""
         if self._annotator is None:
             return [(change, None) for change in changes]
         return [
@@ -325,7 +325,7 @@ def change_probabilities(
     changes: Sequence[TokenEdit],
     applied: Sequence[AppliedEdit],
 ) -> list[float]:
-    """Return the minimum probability of each change's model edits, or 1 for a spelling change.
+    """Return the minimum probability of the model edits in each change, or 1 for spelling changes.
 
     The position of a change is ambiguous if a token is repeated. Therefore, an edit that overlaps
     no change counts for the adjacent changes.
@@ -504,8 +504,8 @@ def correct_file(
         format_line: picklable function that formats a corrected line (default: the format
             `format_name`, one of `LINE_FORMATS`).
         format_name: name of the format, for the signature.
-        executor: executor that corrects (default: this process). Its worker processes need
-            `fairseq_ssl.register` as initializer, except for models in ONNX format.
+        executor: executor that corrects the lines (default: the current process does). Except
+            for ONNX models, worker processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of corrected lines.
     """

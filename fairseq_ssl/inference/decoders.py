@@ -42,7 +42,7 @@ NOT_SUPPORTED = (
     *("print_alignment", "replace_unk", "score_reference", "bpe", "tokenizer", "seed"),
     *("max_tokens", "batch_size", "buffer_size", "bf16", "amp", "num_shards", "shard_id"),
 )
-"""fairseq-interactive options that block translation does not support."""
+"""fairseq-interactive options that `DecodingConfig.fairseq_options` must not contain."""
 
 Hypotheses = list[str] | None
 """Hypotheses of a sentence, best first, or None if the search failed.
@@ -52,7 +52,7 @@ The list is empty if the search drops all hypotheses.
 
 
 class CTranslate2Decoder:
-    """Decoder that uses a CTranslate2 translator."""
+    """Decoder for CTranslate2 models, limited to beam search and sampling."""
 
     def __init__(self, config: DecodingConfig, worker: int) -> None:
         self.config = config
@@ -120,7 +120,7 @@ class CTranslate2Decoder:
         return replace(config, model=(folder,))
 
     def set_seed(self, seed: int) -> None:
-        """Seed sampling, if enabled. Reload the translator, which seeds its threads only once."""
+        """Seed sampling if enabled. A new translator is loaded, because threads are seeded once."""
         if self.config.sampling:
             _package().set_random_seed(seed % 2**32)
             self.translator = self._translator()
@@ -187,7 +187,7 @@ class CTranslate2Decoder:
 
 @dataclass(frozen=True)
 class Conversion:
-    """Conversion of a checkpoint to a CTranslate2 model that is stored next to it."""
+    """Conversion of a checkpoint to a CTranslate2 model, stored next to the checkpoint."""
 
     config: DecodingConfig
     checkpoint: Path
@@ -431,7 +431,7 @@ def _command_line(config: DecodingConfig) -> list[str]:
 
 
 def _own_options(config: DecodingConfig) -> dict[str, Any]:
-    """Return the options that fairseq does not have, for noisy beam search and fluency boost."""
+    """Return the options of noisy beam search and fluency boost, which fairseq lacks."""
     options: dict[str, Any] = {}
     if config.noisy_beam_beta:
         options["noisy_beam_beta"] = config.noisy_beam_beta

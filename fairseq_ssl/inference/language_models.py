@@ -30,22 +30,22 @@ PENALTY = 0.8
 def by_length(
     log_probabilities: LogProbabilities, lengths: LogProbabilities, penalty: float = 1.0
 ) -> LogProbabilities:
-    """Return log P / length ** penalty, as in fairseq-generate. A length of 0 counts as 1."""
+    """Normalize log P by length ** penalty, as in fairseq-generate. A length of 0 counts as 1."""
     return log_probabilities / np.maximum(lengths, 1) ** penalty
 
 
 def slor(
     log_probabilities: LogProbabilities, unigrams: LogProbabilities, lengths: LogProbabilities
 ) -> LogProbabilities:
-    """Return SLOR: (log P - log Pu) / length, where Pu is the unigram probability.
+    """Return the syntactic log-odds ratio, SLOR: (log P - log Pu) / length.
 
-    The score is from Pauls and Klein (2012). A length of 0 counts as 1.
+    Pu is the unigram probability (Pauls and Klein, 2012). A length of 0 counts as 1.
     """
     return (log_probabilities - unigrams) / np.maximum(lengths, 1)
 
 
 def penalized(log_probabilities: LogProbabilities, lengths: LogProbabilities) -> LogProbabilities:
-    """Return PenLP: log P / ((5 + length) / (5 + 1)) ** 0.8 (Lau et al., 2020)."""
+    """Return PenLP (Lau et al., 2020): log P divided by ((5 + length) / (5 + 1)) ** 0.8."""
     return log_probabilities / ((5.0 + lengths) / (5.0 + 1.0)) ** PENALTY
 
 
@@ -56,7 +56,7 @@ def unigram_log_probabilities(counts: LogProbabilities) -> LogProbabilities:
 
 
 class Special(NamedTuple):
-    """Ids of special tokens."""
+    """Special token ids of a masked language model."""
 
     start: int
     end: int
@@ -81,7 +81,7 @@ class FairseqModels:
         return [token_ids(self.dictionary, sentence) for sentence in sentences]
 
     def longest(self) -> int:
-        """Return the maximum number of tokens of a sentence, including start and end."""
+        """Return the maximum sentence length in tokens, including start and end tokens."""
         return self.loaded.longest()
 
     def states(self, block: Any) -> Any:
@@ -151,7 +151,7 @@ class FolderModels:
         return ids
 
     def longest(self) -> int:
-        """Return the maximum number of tokens of a sentence, including start and end."""
+        """Return the maximum sentence length in tokens, including start and end tokens."""
         return min(pretrained.longest(model) for model in self.loaded.models)
 
     def states(self, block: Any) -> Any:
@@ -222,7 +222,7 @@ class MaskedStates:
 
 
 class LanguageModelScorer:
-    """Scorer that uses models trained with fairseq's language_modeling task."""
+    """Scorer for translations, based on left-to-right language models trained with fairseq."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
@@ -233,7 +233,7 @@ class LanguageModelScorer:
         self.unigrams = unigram_log_probabilities(counts)
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return log P / length and SLOR of each translation, and the counts.
+        """Return log P / length and SLOR of each translation, and the token counts.
 
         The end symbol is included in log P / length and excluded from SLOR.
         """
@@ -270,14 +270,14 @@ class LanguageModelScorer:
 
 
 class MaskedModelScorer:
-    """Scorer that uses masked language models. One token is masked at a time."""
+    """Scorer for translations, based on pseudo-log-likelihoods of masked language models."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring
         self.masked = masked_models(scoring, worker)
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return log P / length and PenLP of each translation, and the counts.
+        """Return log P / length and PenLP of each translation, and the token counts.
 
         log P is the sum of the log-probabilities of the tokens, each masked in turn. Start and end
         symbols are excluded.
@@ -374,7 +374,7 @@ def _scored(
 def _truncate(
     rows: list[list[int]], unknown: int, max_length: int
 ) -> tuple[list[list[int]], int, int]:
-    """Truncate rows. Return them, their number of unknown ids, and the number of truncated rows."""
+    """Truncate rows. Also return the counts of unknown ids and of rows that were too long."""
     truncated = [row[:max_length] for row in rows]
     count = sum(row.count(unknown) for row in truncated)
     return truncated, count, sum(len(row) > max_length for row in rows)

@@ -102,7 +102,7 @@ class ConfiguredModel:
 
 
 def model_params(config: Any, models: str) -> dict[str, Any]:
-    """Return the fields of a config as job parameters, with fingerprints of the models.
+    """Return the fields of a config as job parameters, with model and dictionary fingerprints.
 
     `threads` is omitted, because it does not affect the output.
 
@@ -192,7 +192,7 @@ def torch_rounds(
         models: edit taggers on the same device.
         task: task with the dictionaries of the models.
         weights: ensemble weights, one for each model, or empty for equal weights.
-        search: search options without None, such as `CorrectionConfig.search`.
+        search: search options that are all set, such as `CorrectionConfig.search`.
     """
     from fairseq_ssl.edits.rounds import EditRounds
     from fairseq_ssl.generation.torch_engine import TorchEngine
@@ -329,7 +329,7 @@ def max_source_length(models: Iterable[Any]) -> float:
 def forget_unknown_words(task: Any) -> None:
     """Remove out-of-vocabulary words from the source dictionary of a copying model's task.
 
-    Their ids become invalid. Edit taggers are skipped, because they cache words by id.
+    The ids of these words become invalid. Edit taggers are skipped, because they cache words by id.
     """
     from fairseq_ssl.data.oov_dictionary import OovDictionary
     from fairseq_ssl.tasks.edit_labeling import EditLabelingTask

@@ -44,7 +44,7 @@ def export(
     quantization: str = "float32",
     overwrite: bool = False,
 ) -> Signature:
-    """Convert a checkpoint to a model that runs without this package. Return its signature.
+    """Convert a checkpoint to a model that runs without this package. Return the signature.
 
     Call `fairseq_ssl.register` first.
 
@@ -57,8 +57,8 @@ def export(
             ``huggingface`` (Hugging Face token classifier).
         data_dir: folder with the dictionaries, for ``ctranslate2`` and edit taggers. A word-level
             edit tagger does not need it.
-        source_lang: source language. It selects the direction of a two-way model.
-        target_lang: target language of this direction.
+        source_lang: source language of the direction to export. Two-way models require it.
+        target_lang: target language of the direction to export. Two-way models require it.
         encoder: folder of the encoder with which a GECToR model was trained (default: the public
             encoder that the model names).
         quantization: data type of the weights, for ``ctranslate2`` and ``onnx``. The format
@@ -110,7 +110,7 @@ def _export_tagger(
     encoder: str | Path | None,
     options: Mapping[str, str],
 ) -> Signature:
-    """Export an edit tagger, and return the signature. `options` override its task options."""
+    """Export an edit tagger. Return the signature. `options` override the model's task options."""
     from fairseq_ssl.checkpoints.gector import is_gector, read_search
     from fairseq_ssl.checkpoints.token_classifier import write_token_classifier
     from fairseq_ssl.generation.tagger_export import QUANTIZATIONS, quiet, write_onnx

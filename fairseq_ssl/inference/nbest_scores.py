@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 BLOCK_KIB = 256
 """Block size in KiB. The candidates of a block are sorted by length and scored together."""
 LAST = "last"
-"""Key in the counts of a block: number of candidates for the last source sentence."""
+"""Key of a count in block results: the number of candidates for the last source sentence."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NBestScoresSummary:
     """Names of the added scores."""
     candidates: int
     cut: int
-    """Number of candidates with a text or source that exceeded the model's maximum length."""
+    """Number of candidates whose text or source was truncated to the model's maximum length."""
     seconds: float
     """Scoring time in seconds. For output files, it includes interrupted runs."""
 
@@ -77,8 +77,8 @@ def score_nbest_file(
         source: source sentences, for translation models. The list refers to them by index, from 0.
         source_subwords: file or prefix of the source subword model (default: split at spaces).
         subwords: file or prefix of the candidate subword model (default: split at spaces).
-        executor: executor that scores the candidates (default: this process). Its worker processes
-            need `fairseq_ssl.register` as initializer.
+        executor: executor that scores the candidates (default: the current process does). Worker
+            processes need `fairseq_ssl.register` as initializer.
         overwrite: whether to replace an existing output.
         progress: creates the progress report, which receives the number of scored candidates.
     """
@@ -151,7 +151,7 @@ class _NBestJob(TextJob):
         )
 
     def check(self) -> None:
-        """Raise DataError if most tokens are unknown, after `CHECKED_TOKENS` tokens or more."""
+        """After `CHECKED_TOKENS` tokens, raise DataError if more than half of them are unknown."""
         if self.totals["tokens"] >= CHECKED_TOKENS:
             self._check_tokens()
 
@@ -174,21 +174,21 @@ class _NBestJob(TextJob):
 
 @dataclass(frozen=True)
 class NBestScorer:
-    """Picklable function that adds scores to a block. Output lines match the input order."""
+    """Picklable function that adds model scores to the candidates of a block, in input order."""
 
     load: ScorerLoader
     scoring: ScoringConfig
     source: Path | None = None
     """Source sentences, one per line."""
     source_subwords: Path | None = None
-    """Subword model of the source sentences. If None, they are split at spaces."""
+    """Subword model of the source sentences. None splits them at spaces."""
     subwords: Path | None = None
-    """Subword model of the candidates. If None, they are split at spaces."""
+    """Subword model of the candidates. None splits them at spaces."""
     files: Fingerprints = ()
     """Fingerprints of models and resources. If they change, a process loads the models again."""
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the lines of a block with the scores added, and the counts."""
+        """Return the lines with added scores, and counts. Raise DataError if a score exists."""
         lines = block.lines()
         candidates = [parse_candidate(line, block.place(i)) for i, line in enumerate(lines)]
         names = self.scoring.names

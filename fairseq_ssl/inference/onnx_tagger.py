@@ -36,7 +36,7 @@ from fairseq_ssl.text.word_ids import WordIds
 MIN_SHARE = 0.75
 """Min sentence length in a group, as a fraction of the max length in the group."""
 MIN_SUBWORDS = 128
-"""Min number of subwords in a group, including padding, for an efficient model call."""
+"""Min number of subwords, including padding. Smaller groups also take shorter sentences."""
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 """Disabled onnxruntime fusions. On a CPU, the unfused operators are several times faster."""
 SILENT = 4
@@ -85,7 +85,7 @@ class OnnxTagger:
         return self.config.max_source_positions - ends
 
     def __call__(self, batch: WindowBatch, outputs: Sequence[str]) -> Arrays:
-        """Return the named model outputs at the used positions of the windows.
+        """Return the model outputs named `outputs` at the positions whose edits are used.
 
         Sentences of similar lengths are processed together, to reduce padding.
         """
@@ -151,7 +151,7 @@ class OnnxEngine(TaggerEngine):
     """Engine that scores edits with taggers in ONNX format."""
 
     def score(self, batch: WindowBatch) -> TopEdits:
-        """Return the scores of the best edits at the used positions of the windows."""
+        """Return the best edits and their scores at the positions whose edits are used."""
         if len(self.models) == 1:
             return TopEdits(*self.models[0](batch, TOP_OUTPUTS))
         edits, errors = self.mean(model(batch, ALL_OUTPUTS) for model in self.models)

@@ -38,9 +38,9 @@ def scorer_loader(config: ScoringConfig) -> ScorerLoader:
 
 
 def with_name(config: ScoringConfig) -> ScoringConfig:
-    """Return the config with a score name: its own, or the default.
+    """Return the config, with a default score name if `config.name` is empty.
 
-    The default name is lm, mlm, s2t or t2s, with the suffix -r2l for right-to-left models.
+    The default is lm, mlm or s2t (t2s with `reverse`), with the suffix -r2l if right-to-left.
     """
     if config.name:
         return config

@@ -13,7 +13,7 @@ from fairseq_ssl.options import check, option
 
 TRANSLATION, LANGUAGE_MODEL, MASKED_MODEL = "translation", "language-model", "masked-model"
 MAX_PENALTY = 20
-"""Max length penalty. Larger exponents of the length exceed the range of floats."""
+"""Max length penalty. Beyond it, length ** penalty would exceed the range of floats."""
 
 NEEDED = {
     **dict.fromkeys(("reverse", "right_to_left", "lenpen"), TRANSLATION),
@@ -34,9 +34,9 @@ class ScoringConfig:
     """
 
     kind: str
-    """``translation``, ``language-model`` or ``masked-model``."""
+    """Kind of the models: ``translation``, ``language-model`` or ``masked-model``."""
     models: tuple[str | Path, ...]
-    """One or more checkpoints. Masked language models can also be Hugging Face folders."""
+    """Checkpoints, one or several. Masked language models can also be Hugging Face folders."""
     name: str = option(
         "",
         "name of the score",
@@ -95,7 +95,7 @@ class ScoringConfig:
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores and counts of sentence pairs."""
+    """Scores of sentence pairs, and counts over all pairs."""
 
     values: list[tuple[float, ...]]
     """Scores of each pair, in the order of `ScoringConfig.names`."""
@@ -111,11 +111,11 @@ class Scorer(Protocol):
     """Interface of sentence scorers."""
 
     def score(self, pairs: Sequence[TokenPair]) -> Scored:
-        """Return the scores of each pair, in order, and the counts of all pairs."""
+        """Return the scores of each pair, in input order, and token counts over all pairs."""
 
 
 CHECKED_TOKENS = 200
-"""Min number of tokens for calling `check_known_tokens` before the end of a list."""
+"""Min number of scored tokens for `check_known_tokens`, except at the end of the list."""
 
 
 def check_known_tokens(unknown: int, tokens: int, where: str) -> None:

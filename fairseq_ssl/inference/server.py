@@ -63,7 +63,7 @@ class LineCorrector(Protocol):
     """Interface of objects that correct lines, such as `Corrector`."""
 
     def correct(self, lines: Sequence[str]) -> list[CorrectedLine]:
-        """Return a corrected line for each line."""
+        """Return the corrected lines, in order."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ServerLimits:
     """Limits of a correction server."""
 
     max_length: int = option(20_000, "max number of characters per request", low=1, high=1_000_000)
-    """Each line end counts as one character."""
+    """Max number of characters per request. Each line end counts as one character."""
     max_requests: int = 100
     """Max number of concurrent requests. Further requests get the status 503."""
     max_connections: int = 500
@@ -115,7 +115,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
     Args:
         app: the application.
         listener: listening socket from `open_listener`.
-        limits: connection limits; other limits are ignored (default: `ServerLimits()`).
+        limits: only `max_connections` and `client_seconds` are used (default: `ServerLimits()`).
 
     Raises:
         KeyboardInterrupt: after Ctrl-C.
@@ -141,7 +141,7 @@ def run_app(app: Starlette, listener: socket.socket, limits: ServerLimits | None
 def _connection_class(limits: ServerLimits) -> Any:
     """Return a uvicorn connection class that limits the number and the idle time of connections.
 
-    uvicorn itself keeps a connection until its client has sent a complete request or closes it.
+    uvicorn alone waits without a time limit until the client sends a request or disconnects.
     """
     protocols = import_optional("uvicorn.protocols.http.h11_impl", PURPOSE, EXTRA)
 
@@ -193,7 +193,7 @@ def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None)
 
 
 def _page_policy(page: str) -> str:
-    """Return a Content-Security-Policy for the page's style, script, server and inline images."""
+    """Return a Content-Security-Policy for the page: its own content, requests to its server."""
     sources = ""
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
@@ -341,7 +341,7 @@ class RequestBatcher:
         return sum(not corrected.done() for _, corrected in self._waiting)
 
     async def correct(self, lines: list[str]) -> list[CorrectedLine]:
-        """Return a corrected line for each line.
+        """Correct the lines of a request, in batches that can contain lines of other requests.
 
         Raises:
             _RequestError: if the correction of these lines raises an exception.

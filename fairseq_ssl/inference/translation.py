@@ -44,7 +44,7 @@ class DecodingConfig:
         nargs="+",
     )
     data_dir: str | Path | None = None
-    """Folder with the dictionaries of the checkpoint. Not needed for a CTranslate2 model."""
+    """Folder with the dictionaries of the checkpoint. CTranslate2 models do not need it."""
     source_lang: str | None = None
     """Source language. Both languages default to those in the checkpoint or the data folder."""
     target_lang: str | None = None
@@ -95,7 +95,7 @@ class DecodingConfig:
         choices=QUANTIZATIONS,
     )
     device: str = "cpu"
-    """``cpu``, ``cuda`` for one GPU per process, or for the engine ``fairseq`` also ``cuda:1``."""
+    """``cpu`` or ``cuda`` (one GPU per process). The engine fairseq also supports ``cuda:1``."""
     threads: int | None = None
     """Number of CPU threads per process (default: 1 in worker processes, else torch's setting)."""
 

@@ -19,7 +19,7 @@ from fairseq_ssl.inference.scoring import Scored, ScoringConfig, TokenPair
 
 
 class TranslationScorer:
-    """Scorer that uses a translation model, or an ensemble for one language pair."""
+    """Scorer based on forced decoding with a translation model, or with an ensemble."""
 
     def __init__(self, scoring: ScoringConfig, worker: int) -> None:
         self.scoring = scoring

@@ -61,7 +61,7 @@ class Random:
         return _to_uniform(state)
 
     def normal(self, block: TokenBatch, at: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Return one standard normal number per token. `at` is the same as in `tokens`."""
+        """Return one standard normal number per token, or only for tokens at the indices `at`."""
         return _normal(self.tokens(block, at), self.tokens(block, at))
 
     def normal_lines(self) -> NDArray[np.float64]:
@@ -179,7 +179,7 @@ class NoisedBatch:
 
 
 class Noise(Protocol):
-    """A noise function for batches of lines."""
+    """Function that adds noise to a batch of lines."""
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
         """Return one noisy line for each clean line.

@@ -45,7 +45,7 @@ class NoiseSpec:
     def __str__(self) -> str:
         """Return the specification, such as ``direct:keep=0.2:mask=0.3``.
 
-        Options that are not set are included with their defaults, except string options.
+        Unset options appear with their defaults, but unset string options are omitted.
         """
         values = {
             name: self.options.get(name, field.default)
@@ -89,7 +89,7 @@ def describe_noises() -> str:
 
 
 MAX_TOKENS = 10_000
-"""Maximum number of tokens per line."""
+"""Maximum number of tokens per line. Lines with more tokens are rejected."""
 
 
 @dataclass(frozen=True)

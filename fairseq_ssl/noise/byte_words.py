@@ -116,19 +116,19 @@ class ByteWords:
 
 
 class WordTable:
-    """A mutable table of the words that a noise can insert and the words of the current text."""
+    """Mutable word table: the words that a noise can insert, then the words of a current text."""
 
     def __init__(self, inserted: Sequence[str] = ()) -> None:
         """Create a table in which the id of each word to insert is its index in `inserted`."""
         self.words = self._inserted = ByteWords.of(inserted)
 
     def start(self, own: ByteWords, lengths: NDArray[np.int64]) -> TokenBatch:
-        """Replace the current text with `own`. Return it, with `lengths[i]` words in line i."""
+        """Set the current text to the words `own`, in lines of `lengths` words. Return a batch."""
         self.words = self._inserted
         return TokenBatch(self._extend(own), lengths)
 
     def start_lines(self, lines: Iterable[str]) -> TokenBatch:
-        """Replace the current text with the whitespace-separated words of `lines`. Return it."""
+        """Set the current text to the whitespace-separated words of `lines`. Return a batch."""
         words = list(map(str.split, lines))
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         return self.start(ByteWords.of(list(chain.from_iterable(words))), lengths)
@@ -156,7 +156,7 @@ class WordTable:
 def split_words(data: bytes, most: int) -> tuple[ByteWords, NDArray[np.int64]] | None:
     """Split lines into words, as in `str.split`. Return the words and the word count of each line.
 
-    Return None if there is a blank line, a line of more than `most` words, NUL or invalid UTF-8.
+    Return None if a line is blank, has more than `most` words, or contains NUL or invalid UTF-8.
     """
     if not data.endswith(b"\n"):
         data += b"\n"

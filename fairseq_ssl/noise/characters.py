@@ -129,7 +129,7 @@ class ConfusionNoise:
         _check_letters(self.letters)
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Return the lines with word operations, then letter edits."""
+        """Apply word operations to the lines, then letter edits."""
         return self._change_words(clean, draws).then(self._change_letters, draws)
 
     def _change_words(self, block: TokenBatch, draws: Random) -> NoisedBatch:

@@ -101,7 +101,7 @@ class ConfusionFinder:
     """Words allowed in confusion sets."""
 
     def __call__(self, words: Sequence[str]) -> list[tuple[str, list[str]]]:
-        """Return each word with its candidates. Words without candidates are skipped."""
+        """Return each word that has suggestions in the vocabulary, with these suggestions."""
         sets = []
         for word, suggestions in zip(words, self.checker.suggestions(words), strict=True):
             allowed = [
@@ -147,13 +147,13 @@ def build_confusion_sets(
     executor: Executor | None = None,
     progress: ProgressFactory = silent_progress,
 ) -> dict[str, tuple[str, ...]]:
-    """Return the confusion set of each word in a vocabulary. Words without candidates are omitted.
+    """Return the confusion set of each word in a vocabulary. Words with empty sets are omitted.
 
     Args:
         counts: word counts; words with two or more letters and no digits can get a set
         checker: `SymSpell` or `Aspell` (default: SymSpell with these words)
         min_count: min count of a word, both for words with a set and for words in a set
-        executor: `Executor` for the batches (default: this process)
+        executor: executor that checks the word batches (default: the current process does)
         progress: creates the progress report, which receives the number of words looked up
 
     >>> build_confusion_sets({"their": 2, "there": 3, "house": 1})
@@ -184,7 +184,7 @@ def build_confusion_sets_file(
 ) -> Signature:
     """Build confusion sets for the words in text files and write them to a file.
 
-    Return the signature, with the numbers of words looked up, of sets, and of words in all sets.
+    Return the signature, which contains the numbers of checked words, sets and confusable words.
 
     Args:
         inputs: tokenized text files, decompressed according to their suffixes
@@ -192,7 +192,7 @@ def build_confusion_sets_file(
         aspell: language of Aspell's dictionary (default: use SymSpell instead)
         min_count: min count of a word, both for words with a set and for words in a set
         overwrite: whether to replace an existing output
-        executor: `Executor` for the batches (default: this process)
+        executor: executor that checks the word batches (default: the current process does)
         progress: creates the progress report, which receives the numbers of lines and of words
     """
     inputs, output = path_list(inputs), as_path(output)

@@ -32,7 +32,7 @@ def verb_forms(word: str) -> tuple[str, ...]:
 ERROR_KINDS = ("append", "verb", "replace", "delete")
 """Kinds of errors, named after the correction: the correction of an omitted word is ``append``."""
 MAX_ERRORS = 4
-"""Maximum number of errors per line. Lines with more errors are counted as having this number."""
+"""Cap on the number of errors per line. Lines with more errors count as having this number."""
 MAX_GRAM_TOKENS = 1000
 """Maximum number of tokens per line. Pairs with a longer line are skipped."""
 
@@ -175,11 +175,11 @@ class LearnerErrorCounter:
 
 
 def count_learner_errors(pairs: Iterable[tuple[str, str]], min_count: int = 1) -> LearnerErrors:
-    """Count the learner errors in corrected text.
+    """Count the learner errors in pairs of uncorrected and corrected lines.
 
     Args:
         pairs: pairs of an uncorrected and a corrected line, with tokens separated by spaces
-        min_count: min count of a word, or of a pair of words; others are removed
+        min_count: min count of words and word pairs; rarer ones are removed
 
     >>> errors = count_learner_errors([("I like the nature", "I like nature")])
     >>> errors.deleted, errors.kinds["delete"]
@@ -212,14 +212,14 @@ def count_learner_errors_file(
     min_count: int = 2,
     progress: ProgressFactory = silent_progress,
 ) -> LearnerErrorsSummary:
-    """Count the learner errors in a corrected corpus and write them to a file.
+    """Count the learner errors in a corrected corpus. Write the counts to a file.
 
     Args:
         source: file with uncorrected text, decompressed according to its suffix
         target: file with corrected text
         output: JSON file, for `LearnerErrors.read`
-        min_count: min count of a word, or of a pair of words; others are removed, but
-            still contribute to `errors` and `kinds`
+        min_count: min count of words and word pairs; rarer ones are removed, but still
+            contribute to `errors` and `kinds`
         progress: creates the progress report, which receives the number of pairs compared
     """
     source, target, output = as_path(source), as_path(target), as_path(output)

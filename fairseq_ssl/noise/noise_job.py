@@ -84,7 +84,7 @@ class NoiseResources:
             )
 
     def given_counts(self) -> Mapping[str, int] | None:
-        """Return `counts`, read from the file if it is a path, or None if it is not set."""
+        """Return the word counts, read from a file if `counts` is a path, or None if unset."""
         return read_counts(self.counts) if isinstance(self.counts, str | Path) else self.counts
 
     def load(self, method: Sequence[NoiseSpec], counts: Mapping[str, int]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class NoiseResources:
         return loaded
 
     def fingerprints(self) -> dict[str, str | None]:
-        """Return the digest of each resource by field name. It is None for an unset resource."""
+        """Return the digest of each resource by field name, or None for an unset resource."""
         return {name: _digest(getattr(self, name)) for name in options_of(NoiseResources)}
 
 
@@ -241,7 +241,7 @@ def noise_file(
     overwrite: bool = False,
     progress: ProgressFactory = silent_progress,
 ) -> NoiseSummary | None:
-    """Add noise to a text. Return None if this run does not complete the output.
+    """Add noise to a text. Return None if the output was complete or other shards must finish.
 
     The noisy lines do not depend on the executor, parts or shards. Interrupted runs resume.
 
@@ -251,7 +251,7 @@ def noise_file(
         method: one or more noises with options, such as ``direct,characters:rate=0.01``
         seed: random seed, 0 or more
         resources: word counts, confusion sets, learner errors, mask token
-        executor: `Executor` for the blocks or parts (default: this process)
+        executor: executor that processes the blocks or parts (default: the current process does)
         overwrite: whether to replace an existing output
         progress: creates the progress report, which receives the number of processed lines
     """

@@ -42,7 +42,7 @@ class Unigrams:
 
     @classmethod
     def of(cls, counts: Mapping[str, int]) -> tuple[list[str], Unigrams]:
-        """Return the words with counts above 0 in alphabetical order, and their distribution."""
+        """Return the words with counts above 0, in alphabetical order, and their distribution."""
         kept = sorted((word, count) for word, count in counts.items() if count > 0)
         if not kept:
             raise DataError(
@@ -57,7 +57,7 @@ class Unigrams:
 
     @cached_property
     def _guide(self) -> NDArray[np.int32]:
-        """Guide table: for n words, the index of the word at each multiple of 1/(4 n) in [0, 1]."""
+        """Guide table: the word index at 4 n + 1 evenly spaced cumulative counts, for n words."""
         steps = np.linspace(0, self.up_to[-1], 4 * len(self.up_to) + 1)
         return np.searchsorted(self._ends, steps, side="right").astype(np.int32)
 
@@ -150,7 +150,7 @@ class ShuffleNoise:
         return self.mean * total, (1 - self.mean) * total
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:
-        """Apply the three operations to each line, in random order."""
+        """Shuffle, delete and replace words. The order of these steps is random for each line."""
         order = np.argsort([draws.lines() for _ in range(3)], axis=0)
         noisy = unchanged(clean)
         for step in range(3):
