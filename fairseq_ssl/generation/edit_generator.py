@@ -121,8 +121,8 @@ def build_edit_generator(
     Args:
         models: an edit tagger, or several for an ensemble.
         task: the task of the models. Its options include the fields of `EditDecodingConfig`.
-        options: fairseq's generation options. With `print_edits`, `print_alignment` is set
-            in them, so that fairseq's commands print the edits.
+        options: fairseq's generation options. If the task has `print_edits`, `print_alignment` is
+            set here, so that fairseq's commands print the edits.
         language_model: the model of --lm-path.
     """
     config = task.cfg

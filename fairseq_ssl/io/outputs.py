@@ -225,7 +225,7 @@ def atomic_lines(output: str | Path) -> Iterator[TextIO]:
 def atomic_folder(output: Path) -> Iterator[Path]:
     """Yield an empty temporary folder that is renamed to `output` at the end.
 
-    The name of the temporary folder has ``.tmp`` appended. Files of an interrupted run are deleted.
+    The temporary folder is `output` with ``.tmp`` appended. An older temporary folder is deleted.
     """
     target, temporary = real_path(output), temporary_path(output)
     with exclusive(output), write_errors(output):
@@ -419,7 +419,7 @@ def journal(path: Path) -> Path:
 
 
 def complete(paths: Sequence[Path]) -> None:
-    """If the journal marks a finished run, rename remaining temporary files. Delete the journal."""
+    """Complete a finished run: rename the remaining temporary files and delete the journal."""
     try:
         note = parse_json(journal(paths[0]).read_text("utf-8"))
         same = note["task"]["files"] == json.loads(json_text([path.name for path in paths]))

@@ -74,7 +74,7 @@ class Tally:
     def add(
         self, counts: Mapping[str, int], examples: Mapping[str, Sequence[Mapping[str, Any]]]
     ) -> None:
-        """Add the counts and examples of the next lines. Examples number these lines from 1."""
+        """Add the counts and examples of the next lines. In `examples`, these begin at line 1."""
         before = self.counts["lines"]
         for name, found in examples.items():
             kept = self.examples.setdefault(name, [])

@@ -290,7 +290,7 @@ def _store_errors(path: RemotePath) -> Iterator[None]:
 
 
 def _status(entry: dict[str, Any]) -> os.stat_result:
-    """Convert the file information of fsspec to the result type of `Path.stat`."""
+    """Convert fsspec's file information to an `os.stat_result`."""
     kind = stat.S_IFDIR if entry["type"] == "directory" else stat.S_IFREG
     time = next((entry[name] for name in TIMES if entry.get(name) is not None), 0)
     seconds = time.timestamp() if isinstance(time, datetime) else float(time)

@@ -96,7 +96,7 @@ class RowAdam(Adam):
     def _extract_rows(
         self, group: dict[str, Any], index: int
     ) -> tuple[dict[str, Any], int, SparseRows]:
-        """Replace a table in its parameter group with its rows that have a gradient.
+        """Replace an embedding table in its parameter group with the rows that have a gradient.
 
         Return the arguments for `_write_rows`.
         """

@@ -34,7 +34,7 @@ BREAKDOWNS = {
     "levels": "level",
     "shares": "share",
 }
-"""Labels on the page, by breakdown key in score files."""
+"""Labels of breakdowns on the page, by their keys in score files."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Inflection:
         return [match_case(word, form) for form in sorted(forms_of_word - {word.lower()})]
 
     def verb(self, word: str, tag: str, source: str | None = None) -> str | None:
-        """Return a verb form with a Penn Treebank tag, or None if no such form differs from `word`.
+        """Return the verb form for a Penn Treebank tag, or None if no form differs from `word`.
 
         `word` can be a form of several verbs, such as "saw" of see and saw. The first verb in
         lemminflect's order that has a different form for this tag is used.
