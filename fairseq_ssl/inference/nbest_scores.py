@@ -245,7 +245,7 @@ class NBestScorer:
 
 @lru_cache(maxsize=4)
 def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int, files: Fingerprints) -> Scorer:
-    """Return the scorer of this process. It is loaded again only if an argument changes."""
+    """Return the scorer of this process, which is cached for the same arguments."""
     return load(scoring, worker)
 
 
