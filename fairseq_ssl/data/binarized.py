@@ -301,7 +301,7 @@ def _load_dictionary(path: Path) -> Any:
 
 
 def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
-    """Return the dtype of the ids. Raise DataError if the index is damaged, empty or not mmap."""
+    """Return the dtype of the ids. Raise DataError for a damaged, empty or non-mmap index."""
     index = indexed_dataset.index_file_path(prefix)
     check_datasets()
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":

@@ -212,7 +212,7 @@ def _write(
     extra: _ExtraTexts,
     progress: ProgressFactory,
 ) -> dict[str, Any]:
-    """Write the word, subword and label views. Return statistics for the signature."""
+    """Write the data folder's views, texts and settings. Return statistics for the signature."""
     cut = views.load_segmenter(config.tokenizer)
     texts: dict[str, Iterable[str]] = {
         name: [example.text.lower() if config.lower else example.text for example in labeled]

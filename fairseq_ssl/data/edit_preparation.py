@@ -35,7 +35,7 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class EditDataSummary:
-    """Result of `prepare_edit_data`."""
+    """Result of `prepare_edit_data`: signature, edit dictionary and statistics."""
 
     signature: Signature
     dictionary: EditDictionary

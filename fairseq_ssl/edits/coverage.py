@@ -186,7 +186,7 @@ class Agreement:
 
 
 def agreement(sentences: Iterable[tuple[str, str, str]]) -> Agreement:
-    """Compare predicted edits with reference edits, and count the equal ones.
+    """Count the predicted edits, the reference edits and the edits that both contain.
 
     Args:
         sentences: triples of a source, a prediction and a reference, as tokens separated by spaces

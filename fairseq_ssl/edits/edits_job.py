@@ -199,7 +199,7 @@ class DictionarySummary:
 
 @dataclass(frozen=True)
 class EditLabelSummary:
-    """Signature, outputs and coverage of the labels from `label_file`."""
+    """Result of `label_file`: signature, outputs and label coverage."""
 
     signature: Signature
     outputs: tuple[Path, ...]

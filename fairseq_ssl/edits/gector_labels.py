@@ -26,7 +26,7 @@ from fairseq_ssl.io.text_files import read_lines
 VERB_FORMS = "verb-form-vocab.txt"
 """Usual file name of a table of verb forms."""
 UNKNOWN = ("<OOV>", "@@UNKNOWN@@")
-"""Names of the label that stands for all labels that are missing from a table."""
+"""GECToR names of the unknown label, which stands for all labels missing from a table."""
 NAMES = {
     "$KEEP": "KEEP",
     "$DELETE": "DELETE",

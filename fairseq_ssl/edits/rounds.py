@@ -158,7 +158,7 @@ class EditRounds:
         return choose_edits(candidates, text.starts, self.search)
 
     def _apply(self, index: int, text: Spans, states: Sequence[SentenceState]) -> tuple[Spans, Ids]:
-        """Apply a round to `states`. Return all sentences and the indices of unfinished ones."""
+        """Apply a round to `states`. Return edited sentences and the indices of unfinished ones."""
         chosen = self.choose(text)
         logs = np.log(np.maximum(chosen.probabilities, np.finfo(np.float32).tiny))
         means = np.add.reduceat(logs, text.starts) / text.lengths

@@ -60,7 +60,7 @@ BY = ("pair", "source", "target")
 LENGTH = 4
 """Number of characters in an n-gram, for near-duplicates."""
 PERMUTATIONS = 128
-"""Number of MinHash functions."""
+"""Maximum number of MinHash permutations (hash functions) per signature."""
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FMIX = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
 """Shifts and multipliers of the 32-bit finalizer of MurmurHash3."""

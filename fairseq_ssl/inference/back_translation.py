@@ -130,7 +130,7 @@ class BlockTranslator:
 def process_decoder(
     engine: str, config: DecodingConfig, worker: int, files: Fingerprints
 ) -> FairseqDecoder | CTranslate2Decoder:
-    """Return the decoder of this process. It is loaded again if an argument changes."""
+    """Return the decoder of this process, which is cached until an argument changes."""
     return DECODERS[engine](config, worker)
 
 

@@ -295,7 +295,7 @@ class FairseqDecoder:
             return self._decode(sentences, ids)
 
     def _decode(self, sentences: Sequence[list[str]], ids: Sequence[int]) -> list[Hypotheses]:
-        """Decode in batches. The result is None for a sentence above the maximum length."""
+        """Decode in batches. The result is None for sentences that exceed length or memory."""
         tokens, lengths = self.task.get_interactive_tokens_and_lengths(
             [" ".join(sentence) for sentence in sentences], lambda line: line
         )

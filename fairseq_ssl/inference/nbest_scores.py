@@ -188,7 +188,7 @@ class NBestScorer:
     """Fingerprints of models and resources. If they change, a process loads the models again."""
 
     def __call__(self, block: Block) -> BlockResult:
-        """Return the lines with added scores, and counts. Raise DataError if a score exists."""
+        """Return lines with added scores, and counts. Raise DataError if a score name is taken."""
         lines = block.lines()
         candidates = [parse_candidate(line, block.place(i)) for i, line in enumerate(lines)]
         names = self.scoring.names
@@ -245,7 +245,7 @@ class NBestScorer:
 
 @lru_cache(maxsize=4)
 def _scorer(load: ScorerLoader, scoring: ScoringConfig, worker: int, files: Fingerprints) -> Scorer:
-    """Return the scorer of this process. It is loaded again only if an argument changes."""
+    """Return the scorer of this process, which is cached for the same arguments."""
     return load(scoring, worker)
 
 

@@ -36,7 +36,7 @@ from fairseq_ssl.text.word_ids import WordIds
 MIN_SHARE = 0.75
 """Min sentence length in a group, as a fraction of the max length in the group."""
 MIN_SUBWORDS = 128
-"""Min number of subwords, including padding. Smaller groups also take shorter sentences."""
+"""Min number of subwords in a group, with padding. Smaller groups take shorter sentences."""
 SLOW_FUSIONS = ["SkipLayerNormFusion"]
 """Disabled onnxruntime fusions. On a CPU, the unfused operators are several times faster."""
 SILENT = 4

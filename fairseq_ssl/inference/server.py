@@ -193,7 +193,7 @@ def correction_app(corrector: LineCorrector, limits: ServerLimits | None = None)
 
 
 def _page_policy(page: str) -> str:
-    """Return a Content-Security-Policy for the page: its own content, requests to its server."""
+    """Return a Content-Security-Policy that allows only resources of the page and its server."""
     sources = ""
     for tag in ("style", "script"):
         (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
