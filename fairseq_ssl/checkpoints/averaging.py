@@ -77,7 +77,7 @@ def _read(path: Path, moving: bool) -> State:
 
 
 def ties(model: dict[str, Tensor]) -> Iterable[list[str]]:
-    """Group tensor names by memory location. The names of tied weights are in one group."""
+    """Group the names of tensors that share memory, shape and strides, such as tied weights."""
     groups: dict[TieKey, list[str]] = {}
     for name, tensor in model.items():
         storage = tensor.untyped_storage().data_ptr()

@@ -150,7 +150,7 @@ def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
 
 
 def check_bert_settings(config: dict[str, Any], path: Path) -> None:
-    """Add default values for missing settings to `config`, and check it. Errors contain `path`.
+    """Add defaults for missing settings to `config`, and check all settings. Errors contain `path`.
 
     Raises:
         DataError: if a size is not a positive integer.
@@ -191,7 +191,7 @@ def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
 
 
 def is_native(config: Mapping[str, Any]) -> bool:
-    """Return True for an empty, BERT or RoBERTa config. This package implements these encoders."""
+    """Return True if `EditEncoder` implements the encoder: BERT, RoBERTa or an empty config."""
     return not config or config.get("model_type") in KINDS
 
 
@@ -211,7 +211,7 @@ def set_sizes(options: Any, config: Mapping[str, Any]) -> None:
 
 
 def set_epsilon(options: Any, config: Mapping[str, Any]) -> None:
-    """Set the LayerNorm epsilon of an edit tagger to the value in a config, or to its default."""
+    """Set the LayerNorm epsilon of an edit tagger to the value in a config (default: 1e-12)."""
     name = "layer_norm_eps"
     options.edit_layer_norm_eps = config.get(name, DEFAULTS[name])
 
@@ -231,8 +231,8 @@ def _tokens(
 ) -> Tensor:
     """Return embeddings for the fairseq dictionary [symbols, dim], copied from `words`.
 
-    Padding entries (madeupword) keep their embeddings from `start`.
-    Raise DataError if the language model does not contain another symbol.
+    Unused entries that fill up the dictionary (madeupword) keep their embeddings from `start`.
+    Raise DataError if any other symbol is unknown to the language model.
     """
     names = [kind.special.get(symbol, symbol) for symbol in symbols]
     missing = [name for name in names if name not in rows and not is_padding_entry(name)]

@@ -1,6 +1,6 @@
-"""Conversion of checkpoints to fairseq's own architectures and to one translation direction.
+"""Conversion of checkpoints to fairseq's own architectures, and extraction of one direction.
 
-Stock fairseq can load its own architectures. They can also be converted to CTranslate2 models.
+Stock fairseq can load its own architectures, and CTranslate2 can convert its Transformers.
 """
 
 from __future__ import annotations
@@ -214,8 +214,8 @@ def exported(
 ) -> State:
     """Return an inference checkpoint with the weights of `state` and only declared options.
 
-    The checkpoint consists of tensors and plain values without paths. If `arch` is part of fairseq,
-    it can be loaded without this package, even with `weights_only`. To decode, pass a data folder.
+    The checkpoint consists of tensors and plain values without paths, so `torch.load` accepts it
+    with `weights_only`. If `arch` is part of fairseq, stock fairseq can load it with a data folder.
 
     Args:
         state: checkpoint with the weights and the model options.
@@ -285,7 +285,7 @@ TWO_WAY_CRITERION = {"_name": "cross_entropy", "sentence_avg": True}
 
 
 def is_two_way(state: State) -> bool:
-    """Return True if a checkpoint contains one model per direction (`FairseqMultiModel`)."""
+    """Return True if a checkpoint contains one model per translation direction."""
     names = state["model"]
     return bool(names) and all(name.startswith(DIRECTION_PREFIX) for name in names)
 
@@ -294,7 +294,7 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     """Return a checkpoint of fairseq's translation task with the model of one direction.
 
     Raise UsageError if the checkpoint does not contain the direction from `source` to `target`.
-    Raise DataError if it contains no options.
+    Raise DataError if the checkpoint contains no options.
     """
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
     direction = f"{source}-{target}"

@@ -45,7 +45,7 @@ def is_checkpoint(path: str | Path) -> bool:
 
 
 def require_checkpoints(paths: Sequence[str | Path]) -> None:
-    """Raise DataError if a path is missing or not a checkpoint, according to `is_checkpoint`."""
+    """Raise DataError if a file does not exist or is not a checkpoint (see `is_checkpoint`)."""
     for path in paths:
         require_file(path, "a checkpoint of fairseq-train")
         if not is_checkpoint(path):
@@ -55,7 +55,7 @@ def require_checkpoints(paths: Sequence[str | Path]) -> None:
 def load_models(
     paths: Sequence[str | Path], task_config: Any = None, **options: Any
 ) -> tuple[list[Any], Any, Any]:
-    """Load models from checkpoints. Return them, the last checkpoint's config and the task.
+    """Load models from checkpoints. Return the models, the last checkpoint's config and the task.
 
     Call `fairseq_ssl.register` first.
 

@@ -204,7 +204,7 @@ def write_checkpoint(state: State, path: str | Path) -> None:
 
 
 def save_checkpoint(state: State, path: Path) -> None:
-    """Write a checkpoint to a file object, since torch's errors for a path are unclear."""
+    """Write a checkpoint. Open the file here, since torch's errors for a path are unclear."""
     with path.open("wb") as file:
         torch.save(state, file)
 
@@ -287,7 +287,7 @@ class TrainingData:
 
 
 def require_folder(folder: str | Path | None) -> Path:
-    """Return the data folder. Raise UsageError if it is None, since stored folders are not used."""
+    """Return `folder` as a path. Raise UsageError for None: checkpoints' folders are not used."""
     if folder is None:
         raise UsageError(
             "The model needs its dictionaries. Set `data_dir` to their folder, because the folder "

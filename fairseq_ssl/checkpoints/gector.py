@@ -76,7 +76,7 @@ ENCODERS = {
 }
 """Published keep bias and minimum error probability of gotutiyan/gector-ENCODER-5k, by encoder."""
 AUTHORS = {"bert": (0.1, 0.41), "roberta": (0.2, 0.5), "xlnet": (0.2, 0.5)}
-"""The same thresholds for version 2 of the GECToR authors' base-size models, by model type."""
+"""Keep bias and minimum error probability of the authors' base models, version 2, by type."""
 PREFIXES = {
     "bert.": "",
     "label_proj_layer.": "labels.",
@@ -170,7 +170,7 @@ def read_gector(path: Path, encoder: Path | None = None) -> GectorModel:
 
 
 def read_search(path: Path, encoder: Path | None = None) -> CorrectionSearch:
-    """Return the published thresholds of a GECToR model, or zeros if there are none.
+    """Return search options with a GECToR model's published thresholds (0 if there are none).
 
     The weights are not read. The minimum error probability applies to the probability of an edit
     and to the maximum error probability of the words and `START`. The package `gector` excludes
@@ -271,7 +271,7 @@ class _Files:
         return min(length, positions)
 
     def search(self, labels: int) -> CorrectionSearch:
-        """Return a model's published thresholds, or zeros. `labels` is its number of labels."""
+        """Return the result of `read_search`. `labels` is the model's number of labels."""
         kind = str(self.config.get("model_type"))
         names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
         is_base = tuple(self.config.get(name) for name in names) == SIZES["base"]
@@ -318,7 +318,7 @@ class _Files:
 
 
 def _th_file(path: Path) -> Path | None:
-    """Return a model's `.th` file, or None for a `gector` folder. Raise DataError for neither."""
+    """Return a model's `.th` file, or None for a `gector` folder. Reject any other path."""
     if not is_gector(path):
         raise DataError(
             f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
@@ -332,7 +332,7 @@ def _th_file(path: Path) -> Path | None:
 
 
 def _package_labels(settings: Mapping[str, Any], where: Path) -> list[str]:
-    """Return label names by id, without padding. Raise DataError if ids are not consecutive."""
+    """Return label names in order of ids, without padding. Reject ids that are not consecutive."""
     labels = settings.get("label2id")
     if isinstance(labels, dict) and all(isinstance(row, int) for row in labels.values()):
         names = sorted(labels.keys() - {"<PAD>"}, key=labels.__getitem__)
@@ -367,7 +367,7 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
 
 
 def _read_state(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Read weights with the names in `GectorModel.state`, except those that match `UNUSED`."""
+    """Read the weights, except `UNUSED`, and rename them as described for `GectorModel.state`."""
     state: dict[str, Any] = {}
     for path in files:
         if path.suffix == ".safetensors":

@@ -130,7 +130,7 @@ NODE, INITIALIZER, SPARSE_INITIALIZER = 1, 5, 15
 OP_TYPE, ATTRIBUTE, DOMAIN = 4, 5, 7
 TENSOR, TENSORS, GRAPHS_OR_SPARSE = 5, 10, (6, 11, 22, 23)
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
-"""Field numbers in ONNX protobuf messages. Each line contains those of one message type."""
+"""Field numbers in ONNX protobuf messages. Each line contains the fields of one message type."""
 
 
 def _check_model(path: Path) -> None:
@@ -211,7 +211,7 @@ VARINT, BYTES, FIXED = 0, 2, {1: 8, 5: 4}
 
 
 def _varint(message: Any, at: int) -> tuple[int, int]:
-    """Decode the varint of up to 10 bytes at `at`. Return its value and the position after it."""
+    """Decode the varint at index `at`, up to 10 bytes. Return the value and the index after it."""
     number = 0
     for shift in range(0, 70, 7):
         byte = message[at]

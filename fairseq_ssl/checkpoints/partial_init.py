@@ -23,7 +23,7 @@ from fairseq_ssl.text.vocabulary import RESERVED, read_entries
 def symbol_rows(
     path: Path | None, checkpoint: Path, flag: str, embeddings: Tensor
 ) -> dict[str, int]:
-    """Return each symbol's row in the embeddings of a checkpoint, according to its dictionary.
+    """Return each symbol's row in a checkpoint's embeddings: the symbol's id in the dictionary.
 
     Args:
         path: dictionary file. None raises UsageError.

@@ -40,7 +40,7 @@ class EncoderFiles:
 
     @classmethod
     def of_state(cls, state: Any) -> EncoderFiles:
-        """Restore the files from the result of `state`. Raise DataError if it is malformed."""
+        """Build from a dictionary returned by `state`. Raise DataError if it is malformed."""
         try:
             config, tokenizer = parse_json(state["config"]), state["tokenizer"]
             if isinstance(config, dict) and isinstance(tokenizer, str):
@@ -90,7 +90,7 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
 
 
 def load_with_info(folder: Path, loader: str) -> tuple[Any, dict[str, Any]]:
-    """Load the model in a folder. Return it with transformers' report of missing weights.
+    """Load the model in a folder. Return the model and the loading info of transformers.
 
     Args:
         folder: folder written by `save_pretrained`.
@@ -125,12 +125,12 @@ def _freeze_untrained(model: Any) -> Any:
 
 
 def encoder_config(folder: Path) -> dict[str, Any]:
-    """Return the settings in config.json, completed with defaults of model-specific settings."""
+    """Return the settings in config.json, completed with the defaults of the model type."""
     return {**read_config(folder), **load_config(folder)}
 
 
 def load_config(folder: Path) -> dict[str, Any]:
-    """Return a model folder's settings, except for common settings with their default values."""
+    """Return a model's settings, except those equal to the defaults of `PretrainedConfig`."""
     settings: dict[str, Any] = _load(_transformers(folder).AutoConfig, folder).to_diff_dict()
     return settings
 
@@ -191,7 +191,7 @@ def ends(tokenizer: Any) -> tuple[int, int]:
 
 
 def longest(model: Any) -> int:
-    """Return a model's maximum number of tokens, with start and end tokens (10**9 if unlimited)."""
+    """Return a model's maximum input length, with start and end tokens (10**9 if unlimited)."""
     max_positions = int(getattr(model.config, "max_position_embeddings", 10**9))
     embeddings = getattr(model.base_model, "embeddings", None)
     positions = getattr(embeddings, "position_embeddings", None)

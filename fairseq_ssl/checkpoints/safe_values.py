@@ -196,7 +196,7 @@ class PlainArray(np.ndarray[Any, Any]):
     """
 
     def __new__(cls, *_: Any, **__: Any) -> PlainArray:
-        """Raise UnpicklingError. A pickle could allocate an array of any size without data."""
+        """Raise UnpicklingError: a pickle could allocate an array of any size without data."""
         raise pickle.UnpicklingError("The checkpoint creates a numpy array without data.")
 
     def __setstate__(self, state: Any) -> None:

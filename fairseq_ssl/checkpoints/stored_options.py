@@ -1,7 +1,7 @@
 """Validation of the options in a checkpoint, and removal of paths.
 
 Options of a checkpoint are data and can only be plain values. Options that name a file, a folder or
-code are dropped, so that commands use only the paths that their user passes. Interpolations are
+code are dropped, so that commands use only the paths that the user passes. Interpolations are
 rejected, since OmegaConf would resolve them from the environment. Strings that fairseq evaluates
 are rejected unless they are plain values.
 """
@@ -118,9 +118,9 @@ def _is_dropped(name: str, value: Any) -> bool:
 
 
 def check_options(state: dict[str, Any], path: str | Path) -> None:
-    """Check the options in `state`, and drop options with paths in place. Errors contain `path`.
+    """Check the options in `state`, and remove options that name paths. Errors contain `path`.
 
-    Options that exist only in version 0.2 are also dropped, and noise names from it are updated.
+    Options that exist only in version 0.2 are also dropped, and old noise names are updated.
 
     Raise UnsafeCheckpointError if an option is not a plain value.
     Raise DataError if an option of version 0.2 has a value that is no longer supported.
@@ -231,9 +231,9 @@ class _Options:
             )
 
     def _check_json(self, value: Any, name: str, depth: int) -> Any:
-        """Check a value and return it. If it is a JSON string, check the nested values in it.
+        """Check a value and return it. In a JSON string, check the nested values.
 
-        If values of options with paths were removed from it, return the modified JSON string.
+        If the JSON string contains options that name paths, return a new string without the paths.
         """
         content = _parse_json(value)
         if content is None:
