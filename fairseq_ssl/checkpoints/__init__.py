@@ -25,7 +25,7 @@ MODULES = {
     "files": ("read_checkpoint", "write_checkpoint"),
     "selection": ("CheckpointSelection", "check_average_output"),
 }
-"""Public names by module. Modules are imported on use, since some import torch."""
+"""Public names by module. A module is imported on first use, since some modules import torch."""
 
 __all__ = [name for names in MODULES.values() for name in names]
 __getattr__ = lazy_names(__name__, MODULES)

@@ -258,7 +258,7 @@ class _Files:
 
     @property
     def max_length(self) -> int:
-        """Maximum number of subwords per sentence."""
+        """Maximum number of subwords per sentence, at most the encoder's number of positions."""
         length = self.settings.get("max_length", MAX_LENGTH)
         if not isinstance(length, int) or length < MIN_LENGTH:
             raise DataError(

@@ -52,7 +52,7 @@ def check_checksums(folder: Path) -> None:
 
 
 def read_json(path: Path, kind: type) -> Any:
-    """Return the content of a JSON file. Raise FormatError unless its type is `kind`."""
+    """Return the content of a JSON file. Raise FormatError if it is invalid or not a `kind`."""
     try:
         content = parse_json(path.read_bytes())
     except ValueError:

@@ -76,7 +76,7 @@ def _check_supported(model: Any) -> None:
 
 
 def _config(model: Any, task: Any) -> dict[str, Any]:
-    """Return the settings for config.json."""
+    """Return the config of the token classifier, in which the edits are the labels."""
     names = list(task.edits.names)
     config = dict(task.encoder.config)
     if not config:  # random weights

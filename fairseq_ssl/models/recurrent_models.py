@@ -125,7 +125,7 @@ class LstmClassifier(TextClassifier):
     """
 
     def __init__(self, cfg: LstmClassifierConfig, dictionary: Any, classes: int) -> None:
-        """Build the model for a word dictionary and a number of classes."""
+        """Build the model for the words in `dictionary` and for `classes` classes."""
         super().__init__()
         self.encoder = build_recurrent_encoder(cfg, dictionary)
         self.hidden = nn.Linear(cfg.recurrent_hidden_dim, cfg.classifier_mlp_dim)

@@ -92,7 +92,7 @@ class ClassificationHead(nn.Module):
     """
 
     def __init__(self, cfg: PooledConfig, dim: int, classes: int) -> None:
-        """Build the head for encoder states of dimension `dim` and a number of classes."""
+        """Build the head for encoder states of dimension `dim` and for `classes` classes."""
         super().__init__()
         self.pool = str(cfg.classifier_pool)
         self.dropout = nn.Dropout(cfg.classifier_dropout)

@@ -34,7 +34,7 @@ class EncodedWords(NamedTuple):
 
 
 def word_spans(batch: SubwordBatch) -> WordSpans:
-    """Return the indices of each word's first and last subword, both 0 for padding."""
+    """Return the indices of each word's first and last subword, and a mask, False at padding."""
     last = batch.first + batch.counts.clamp(min=1) - 1
     return WordSpans(batch.first, last, batch.counts > 0)
 

@@ -112,7 +112,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
 
     @cached_property
     def noise(self) -> IdNoise:
-        """The noise to apply. Inserted words are sampled in proportion to their counts.
+        """The noise for sources. Inserted words are sampled in proportion to their counts.
 
         The counts are read from the dictionary. If the text consists of subwords, the dictionary
         lacks words that consist of several subwords, so words are counted in a sample of lines from

@@ -42,7 +42,7 @@ UNITS = (WORD, "subword", "character")
 
 @dataclass
 class EditLabelingConfig(EditDecodingConfig):
-    """Options for data, sampling and decoding."""
+    """Options of the edit labeling task: data, sampling of sentences, edit units and decoding."""
 
     data: str = option(
         "",
@@ -163,7 +163,7 @@ class EditLabelingTask(FairseqTask):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a checkpoint's edit dictionary and encoder files, and the rest of the task state.
 
-        The models of an ensemble share one edit dictionary, but can have different encoders.
+        The models of an ensemble must share one edit dictionary, but can have different encoders.
         """
         known, stored = (state_dict.get(name) for name in ("edit_dictionary", "edit_encoder"))
         if stored is None and not self.cfg.data:

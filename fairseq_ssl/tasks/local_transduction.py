@@ -12,7 +12,7 @@ from fairseq_ssl.tasks.translation_mixins import AggressiveConfig, RightToLeftMi
 
 @register_task("local_transduction", dataclass=AggressiveConfig)
 class LocalTransductionTask(RightToLeftMixin, TranslationTask):
-    """fairseq's translation task with optional aggressive decoding, which uses the source as draft.
+    """fairseq's translation task with optional aggressive decoding, with the source as the draft.
 
     The task also supports models trained with `--task translation`.
     """

@@ -186,7 +186,7 @@ class ReconstructionTranslationTask(TranslationTask):
         update_num: int,
         ignore_grad: bool = False,
     ) -> Any:
-        """Translate monolingual text unless its loss weight is 0. Then train on all pairs."""
+        """Translate monolingual text unless its loss weight is 0. Train on pairs and candidates."""
         candidates = {}
         weight = criterion.schedule.at(update_num)
         for name, direction in zip((SOURCE, TARGET), self.directions, strict=True):
@@ -239,7 +239,7 @@ class ReconstructionTranslationTask(TranslationTask):
     def max_positions(self) -> tuple[int, int]:
         """Return the maximum source and target lengths in tokens.
 
-        Both are the lower limit, because each language is the source of one direction.
+        Both are the lower of the two limits, because each language is the source of one direction.
         """
         limit = min(self.cfg.max_source_positions, self.cfg.max_target_positions)
         return limit, limit
@@ -254,7 +254,7 @@ def _have_equal_lengths(pairs: Any, reversed_pairs: Any) -> bool:
 
 
 class _SentenceSubset:
-    """A subset of the sentences in a text."""
+    """A dataset with a subset of the sentences in another dataset."""
 
     def __init__(self, text: Any, chosen: Any) -> None:
         self.text = text

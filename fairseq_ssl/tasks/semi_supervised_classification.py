@@ -143,7 +143,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return cls(cfg, dictionaries)
 
     def vocabularies(self) -> dict[str, str]:
-        """Return a fingerprint of each dictionary, its size and a hash, by dictionary name."""
+        """Return a fingerprint (size and hash) of each dictionary, by dictionary name."""
         return {
             name: fingerprint(dictionary.symbols) for name, dictionary in self.dictionaries.items()
         }
@@ -358,7 +358,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         return [len(self._load_view(view, name)) for name in self._unlabeled_splits()]
 
     def _epoch_lines(self) -> ViewIds:
-        """Return the sampled unlabeled lines, repeated if `classification_full_epochs` is set."""
+        """Return indices of sampled unlabeled lines, repeated for full epochs if configured."""
         counts = self._count_unlabeled(PIECES)
         lines = self._sample_lines(counts)
         is_full = self.cfg.classification_full_epochs

@@ -164,7 +164,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
         return FluencyBoost(generator, fluency, *sides, self.cfg.fluency_boost_ratio, tags)
 
     def _load_mixture(self, folder: Path) -> MixedPairs:
-        """Load the splits in --mix-weights as a mixture of tagged pairs."""
+        """Load the splits in --mix-weights as a mixture. Prepend their tags, if any."""
         pairs = [self._load_sides(folder / name) for name in self.weights]
         sizes = [len(source) for source, _ in pairs]
         counts = mixture_counts(
