@@ -261,7 +261,7 @@ FORMS_OF_ENDINGS = {
     **dict.fromkeys(("d", "ed", "ied"), (("verb", "VBD"),)),
     "ing": (("verb", "VBG"),),
 }
-"""Transforms to noun and verb forms (kind and argument), by the regular ending of the form."""
+"""Noun and verb transforms (kind, argument), by the regular ending of the form they produce."""
 MAX_WORDS = 200_000
 """Maximum number of words in the cache of `Transforms`."""
 

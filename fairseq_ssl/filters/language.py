@@ -25,7 +25,7 @@ UNKNOWN_SCORE = float(np.finfo(np.float32).min)
 class LanguageFilter(Filter[tuple[str, ...]]):
     """Drop rows in which a side is not in the expected language, identified with langid.
 
-    A line without features of the model, such as a line of digits, has no language and is kept.
+    A line without n-grams that langid knows, such as digits, cannot be identified and is kept.
     """
 
     sides: int

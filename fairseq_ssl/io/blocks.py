@@ -63,7 +63,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of a span that begin between adjacent multiples of the block size in the first file.
+    """Lines of a span whose offsets in the first file are between two multiples of the block size.
 
     All readers of a file therefore get the same blocks, and each line is in exactly one block. In
     the methods, `side` is the index of one of the parallel files.

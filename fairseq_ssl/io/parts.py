@@ -331,7 +331,7 @@ class JobFolder:
         return is_complete
 
     def discard_plan(self) -> None:
-        """Delete the plan of an unsharded job without finished items. Settings can then change."""
+        """Delete the plan if no shard and no finished item needs it. The next run can plan anew."""
         files = [*(self.first / JOB).glob("*.json"), *self.first.glob("*.json")]
         if self.shard == (1, 1) and all(path.name == PLAN for path in files):
             for folder in self.folders:

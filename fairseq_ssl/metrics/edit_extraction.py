@@ -334,7 +334,7 @@ def packages() -> str:
 
 @contextmanager
 def _unneeded_torch_hidden() -> Iterator[None]:
-    """Hide torch from spaCy's first import, unless a package for pipelines with torch is installed.
+    """Hide torch during spaCy's first import, unless a package for torch pipelines is installed.
 
     spaCy imports torch if it is installed. The import takes longer than loading a pipeline, and a
     process that has imported torch cannot fork workers that share the pipeline.

@@ -198,7 +198,7 @@ class Copying:
 
 
 class _Parts(NamedTuple):
-    """The terms of the mixture for the word at each source position, each [rows, source time]."""
+    """Log-probabilities of the mixture and its terms at source words, each [rows, source time]."""
 
     generated: Tensor
     """log(p_gen p_v(w)), or `IMPOSSIBLE` for an out-of-vocabulary word."""

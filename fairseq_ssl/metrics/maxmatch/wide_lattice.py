@@ -29,7 +29,7 @@ FAR = 1 << 80
 MAX_SPAN_ARCS = 10_000
 """Maximum number of arcs to compute for one gold edit."""
 SHORT = 100
-"""Number of cells in a row from which gold corrections limit the length of insertions."""
+"""Insertions are limited to the longest gold correction in rows of this many cells or more."""
 
 
 class WidePaths:
