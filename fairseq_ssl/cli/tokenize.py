@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Moses truecaser format; no text is written",
         "MODEL",
     )
-    options.add_line_job(parser, "tokenized and truecased text, line by line")
+    options.add_line_job(parser, "tokenized and truecased text, one line per input line")
 
 
 def run(args: argparse.Namespace) -> None:
