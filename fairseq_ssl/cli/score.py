@@ -152,10 +152,8 @@ def _add_errant(subcommands: Subcommands) -> None:
     options.add_references(parser, required=False)
     _add_edit_options(parser)
     _add_analyses(parser)
-    what = (
-        "extract edits without types, with a blank pipeline; compare such scores only with each "
-        "other, because some edits are merged differently"
-    )
+    what = "extract edits without types, with a blank spaCy pipeline; compare such scores only "
+    "with each other, because some edits are merged differently"
     add_pipeline(parser, what)
 
 

@@ -23,7 +23,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tokenize`` to the parser."""
-    options.add_input(parser, "text, already tokenized if --moses is not set", "file")
+    options.add_input(parser, "text, already tokenized if --moses is not passed", "file")
     add_options(parser, MosesRules)
     truecasing = parser.add_argument_group("truecasing").add_mutually_exclusive_group()
     options.add_path(

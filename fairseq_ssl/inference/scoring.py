@@ -41,7 +41,7 @@ class ScoringConfig:
         "",
         "name of the score",
         usual="s2t, or t2s in the reverse direction, with the suffix -r2l for right-to-left "
-        "models; lm or mlm for language models",
+        "models; lm for language models; mlm for masked language models",
         metavar="NAME",
     )
     data_dir: str | Path | None = None
