@@ -16,7 +16,7 @@ from fairseq_ssl.text.tokenization import Detokenization
 class AnalysisConfig:
     """Options shared by all analyses."""
 
-    subset: str = option("valid", "split of the data", metavar="SPLIT")
+    subset: str = option("valid", "split of the data to analyze", metavar="SPLIT")
     max_tokens: int = option(4000, "max number of source tokens per batch, with padding", low=1)
 
     def __post_init__(self) -> None:
@@ -29,7 +29,7 @@ class SplitsConfig(AnalysisConfig):
 
     subset: str = option(
         "valid",
-        "splits of the data to concatenate, such as valid,test",
+        "splits of the data to concatenate and analyze, such as valid,test",
         metavar="SPLIT,...",
     )
 
@@ -72,8 +72,8 @@ class LengthBleuConfig(SplitsConfig, TranslationConfig):
 
     length_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
-        "max source length of each bucket in tokens, excluding </s>; an additional bucket "
-        "contains longer sentences",
+        "max source length in each bucket, in tokens without </s>; an additional bucket contains "
+        "all longer sentences",
         parse=integers,
         metavar="N,N,...",
     )
@@ -88,7 +88,7 @@ class LengthBleuConfig(SplitsConfig, TranslationConfig):
 class SwappedBleuConfig(TranslationConfig):
     """Options of `score_swapped`."""
 
-    subset: str = option("train", "split of the data", metavar="SPLIT")
+    subset: str = option("train", "split of the data to analyze", metavar="SPLIT")
     lines: int = option(
         10_000,
         "number of lines to sample from the split",
@@ -103,15 +103,15 @@ class TokenWinsConfig(SplitsConfig):
 
     rank_bounds: tuple[int, ...] = option(
         (5000, 15000, 25000),
-        "last frequency rank in each row of the table; rank 1 is the most frequent token of the "
+        "highest frequency rank in each row of the table; rank 1 is the most frequent token in the "
         "training targets; an additional row contains all higher ranks",
         parse=integers,
         metavar="N,N,...",
     )
     position_bounds: tuple[int, ...] = option(
         (10, 20, 30, 40, 50, 60, 70),
-        "last target position in each column of the table, from 1; an additional column "
-        "contains all later positions",
+        "last target position in each column of the table; the first token has position 1; an "
+        "additional column contains all later positions",
         parse=integers,
         metavar="N,N,...",
     )
@@ -128,8 +128,8 @@ class ShiftSimilarityConfig(AnalysisConfig):
 
     offsets: tuple[int, ...] = option(
         (0, 100, 250, 500),
-        "two or more offsets in tokens, each 0 or more; all positions are shifted by each "
-        "offset, and the states are compared",
+        "position offsets in tokens, at least two, each 0 or more; the encoder states with these "
+        "offsets are compared with each other",
         parse=integers,
         metavar="K,K,...",
     )

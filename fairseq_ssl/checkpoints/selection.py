@@ -27,12 +27,12 @@ class CheckpointSelection:
 
     last: int | None = option(None, "number of most recent checkpoints to average", low=1)
     best: int | None = option(
-        None, "number of best checkpoints to average, by validation score", low=1
+        None, "number of checkpoints to average, those with the best validation scores", low=1
     )
     by: str | None = option(
         None,
-        "kind of the most recent checkpoints; epoch: saved at the end of an epoch "
-        "(checkpointN.pt); update: saved after a number of updates (checkpoint_E_N.pt)",
+        "for --last: kind of checkpoints; epoch: saved at the end of an epoch (checkpointN.pt); "
+        "update: saved after a number of updates (checkpoint_E_N.pt)",
         choices=tuple(PATTERNS),
         usual="epoch",
     )

@@ -32,12 +32,12 @@ KINDS: dict[str, tuple[str, type[Any], str]] = {
         "score_by_length",
     ),
     "swapped-bleu": (
-        "BLEU of the first of several joined sentences, in place and moved to the end",
+        "BLEU of the first sentence in joined lines, before and after it is moved to the end",
         analysis.SwappedBleuConfig,
         "score_swapped",
     ),
     "token-wins": (
-        "fraction of gold tokens that score higher than with a baseline checkpoint",
+        "fraction of gold tokens with a higher probability than under a baseline checkpoint",
         analysis.TokenWinsConfig,
         "compare_gold_tokens",
     ),
@@ -72,8 +72,8 @@ def _add_data(parser: argparse.ArgumentParser, config: type[Any]) -> None:
         action="append",
         required=True,
         metavar="[NAME=]FILE",
-        help="name and checkpoint of a model; repeat for more models, the baseline first; results "
-        "of checkpoints with the same name, such as runs with different seeds, are averaged",
+        help="checkpoint and name of a model; repeat for more models, with the baseline first; "
+        "results with the same NAME, such as runs with different seeds, are averaged",
     )
     add_options(parser, config, ["subset"])
     options.add_output(

@@ -21,14 +21,14 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``average`` to the parser."""
-    what = "checkpoints, or the folder of a training run with --last or --best"
+    what = "checkpoints to average or, with --last or --best, the folder of a training run"
     options.add_path(parser, "inputs", what, "CHECKPOINT", nargs="+")
-    options.add_output(parser, "averaged checkpoint")
+    options.add_output(parser, "file for the averaged checkpoint")
     parser.add_argument(
         "--ema",
         action="store_true",
-        help="average the exponential moving averages stored with --store-ema, instead of the "
-        "weights",
+        help="average the EMA weights (exponential moving average, saved with --store-ema) instead "
+        "of the model weights",
     )
     group = parser.add_argument_group("checkpoints of a folder")
     number = group.add_mutually_exclusive_group()

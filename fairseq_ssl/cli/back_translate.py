@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``back-translate`` to the parser."""
     options.add_input(
         parser,
-        "text in the source language, as tokens or subwords separated by spaces, preprocessed like "
-        "the training data of the model",
+        "source text, preprocessed like the model's training data: tokens or subwords separated by "
+        "spaces",
     )
     options.add_job_output(parser, "translations")
     what = "source lines, aligned with the translations and repeated for each hypothesis"

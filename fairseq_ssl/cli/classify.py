@@ -57,12 +57,12 @@ def add_predict(subcommands: Subcommands) -> None:
     _add_model(label)
     options.add_output(
         label,
-        "output folder; its subfolder of parts SPLIT.npy contains the class probabilities in half "
-        "precision, one row per line; an interrupted run resumes if the same command is run again",
+        "output folder; its subfolder SPLIT.npy contains parts of the class probabilities, one row "
+        "per text in half precision; an interrupted run resumes if the same command is run again",
         "FOLDER",
     )
     label.add_argument(
-        "--split", default="unlabeled", help="split of the data folder (default: %(default)s)"
+        "--split", default="unlabeled", help="data split to label (default: %(default)s)"
     )
     options.add_device(
         label.add_argument_group("parallelism"),
@@ -78,13 +78,14 @@ def add_predict(subcommands: Subcommands) -> None:
     options.add_input(predict, "texts, one per line", "file")
     predict.add_argument(
         "--split",
-        help="split of the data folder to classify instead of FILE, such as test; its texts are "
-        "already tokenized, which saves time",
+        help="split of the data folder, such as test, to classify instead of FILE; this is faster, "
+        "because the split is already tokenized",
     )
     options.add_integer(
         predict,
         "--windows",
-        "number of most influential windows to print per text (models with imitators)",
+        "for models with imitators: max number of windows to print per text, most influential "
+        "first",
         0,
         minimum=0,
     )
@@ -96,7 +97,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
     options.add_path(parser, "--model", model, required=True)
     data = "data folder created by `classify prepare`"
     options.add_path(parser, "--data-dir", data, "DIR", required=True)
-    options.add_integer(parser, "--batch-size", "number of sentences per batch", 64)
+    options.add_integer(parser, "--batch-size", "number of texts per batch", 64)
 
 
 def _classifier(args: argparse.Namespace) -> TextClassifierPipeline:
@@ -167,14 +168,14 @@ def add_score(subcommands: Subcommands) -> None:
         "systems",
         nargs="+",
         metavar="[NAME=]FILE",
-        help="output of `predict`, or labels, one per line; scores of files with the same NAME, "
-        "such as runs with different seeds, are averaged",
+        help="output file of `classify predict`, or labels, one per line; scores of files with the "
+        "same NAME, such as runs with different seeds, are averaged",
     )
     parser.add_argument(
         "--baseline",
         metavar="NAME",
-        help="system with which the other systems are compared by error rate, with a paired "
-        "bootstrap test",
+        help="name of the system with which the error rates of the other systems are compared in a "
+        "paired bootstrap test",
     )
     options.add_integer(parser, "--resamples", "number of bootstrap samples", SAMPLES)
     options.add_format(parser)

@@ -16,7 +16,7 @@ PATHS = ("FILE", "FOLDER", "DIR", "INPUT", "PREFIX", "SOURCE", "TARGET")  # in m
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument that selects the shell, bash or zsh."""
-    parser.add_argument("shell", choices=("bash", "zsh"), help="shell to generate the script for")
+    parser.add_argument("shell", choices=("bash", "zsh"), help="shell for the completion script")
 
 
 def run(args: argparse.Namespace) -> None:

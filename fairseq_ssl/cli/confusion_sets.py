@@ -17,23 +17,21 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``confusion-sets`` to the parser."""
-    what = "tokenized text; words of two or more letters and without digits get a confusion set"
-    options.add_texts(parser, "texts", what)
-    what = f"confusion sets, one per line: word, tab, confusable words {options.FORMATS}"
-    options.add_output(parser, what)
+    options.add_texts(parser, "texts", "tokenized text")
+    options.add_output(
+        parser,
+        f"confusion sets {options.FORMATS}, one per line: word, tab, confusable words; words with "
+        "digits or a single letter are omitted",
+    )
     parser.add_argument(
         "--aspell",
         metavar="LANG",
-        help="language of the spell checker aspell, such as en; its suggestions are used if "
-        "they occur in TEXT (default: words of TEXT within two edits are used, sorted by "
+        help="language of the spell checker aspell, such as en, whose suggestions form the "
+        "confusion sets if they occur in TEXT (default: words of TEXT within two edits, sorted by "
         "distance, then by frequency)",
     )
     options.add_integer(
-        parser,
-        "--min-count",
-        "min count of a word (rare words cost time and, without --aspell, 2 kB of memory per word "
-        "and process)",
-        1,
+        parser, "--min-count", "min count of a word in TEXT (rare words cost time and memory)", 1
     )
     options.add_jobs(parser)
     options.add_replace(parser)

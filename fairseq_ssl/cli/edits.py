@@ -38,15 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     subcommands = Subcommands(parser)
     _add_prepare(subcommands)
     _add_dictionary(subcommands)
-    summary = "write edit labels for the start and each token of SOURCE, and print their coverage"
+    summary = "write the edit labels of each sentence, and print the fraction of edits with a label"
     label = subcommands.add("label", summary, _label)
     _add_files(label)
-    options.add_path(label, "--dictionary", "output of edits dictionary", required=True)
-    options.add_line_job(label, "labels, line by line")
+    options.add_path(label, "--dictionary", "output file of edits dictionary", required=True)
+    options.add_line_job(
+        label, "labels for the start and the tokens of each sentence, one sentence per line"
+    )
     summary = "combine corrections: keep the edits on which at least N systems agree"
     votes = subcommands.add("vote", summary, _vote)
     options.add_files(votes, source="uncorrected text, tokens separated by spaces")
-    what = f"corrections of SOURCE, one file per system, line by line {options.FORMATS}"
+    what = f"corrections of SOURCE {options.FORMATS}, one file per system"
     options.add_path(votes, "corrections", what, "CORRECTED", nargs="+")
     options.add_output_or_stdout(votes)
     what = "min number of systems that make an edit, 1 or more (default: more than half)"
@@ -59,13 +61,13 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
         parser,
         source="uncorrected text, one sentence per line: words, subwords or characters separated "
         "by spaces",
-        target="corrected text, line by line",
+        target="corrected text, aligned with SOURCE",
     )
 
 
 def _add_dictionary(subcommands: Subcommands) -> None:
     parser = subcommands.add(
-        "dictionary", "count edits and write the dictionary of labels", _dictionary
+        "dictionary", "count edits and write a dictionary of edit labels", _dictionary
     )
     _add_files(parser)
     options.add_output(parser)
@@ -73,7 +75,7 @@ def _add_dictionary(subcommands: Subcommands) -> None:
     options.add_path(
         parser,
         "--label-dict",
-        "second output: the labels as a fairseq dictionary, for binarizing the output of edits "
+        "additional output: fairseq dictionary of the labels, for binarizing the output of edits "
         "label with fairseq-preprocess --only-source --source-lang edits --srcdict FILE",
     )
     options.add_jobs(parser)
@@ -86,7 +88,7 @@ def _add_prepare(subcommands: Subcommands) -> None:
     _add_files(parser)
     options.add_output(parser, "data folder", "DIR")
     for split in HELD_OUT:
-        what = f"uncorrected and corrected text of the {split} split (default: none)"
+        what = f"uncorrected and corrected text for the split {split} (default: none)"
         options.add_path(parser, f"--{split}", what, ("SOURCE", "TARGET"), nargs=2)
     add_options(parser, EditDataConfig)
     options.add_replace(parser)
@@ -104,7 +106,7 @@ def _add_tune(subcommands: Subcommands) -> None:
         choices=METRICS,
         default=METRICS[0],
         help="metric to maximize; f0.5: F0.5 of the model's edits against the edits from SOURCE to "
-        "TARGET; exact: percentage of lines equal to TARGET (default: %(default)s)",
+        "TARGET; exact: percentage of outputs equal to TARGET (default: %(default)s)",
     )
     add_options(parser, CorrectionConfig, ["iterations", "batch_size"])
     options.add_one_device(parser)

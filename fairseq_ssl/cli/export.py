@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         parser,
         "checkpoint",
-        "checkpoint of a shape_transformer, a fairseq Transformer, a two-way model of "
-        "reconstruction_translation, or an edit_tagger; for --to onnx, also a GECToR model",
+        "checkpoint of a shape_transformer, a fairseq Transformer, a two-way model "
+        "(reconstruction_translation) or an edit_tagger; for --to onnx, also a GECToR model",
         "CHECKPOINT",
     )
     parser.add_argument(
@@ -36,14 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("fairseq", "ctranslate2", "translation", "onnx", "huggingface"),
         required=True,
         help="output format; fairseq: checkpoint of fairseq's Transformer; ctranslate2: "
-        "CTranslate2 model; translation: checkpoint for the direction from -s to -t of a two-way "
-        "model; onnx: edit tagger for onnxruntime; huggingface: word-level edit tagger "
-        "with --edit-unfactorized, as a Hugging Face token classifier",
+        "CTranslate2 model; translation: checkpoint for one direction of a two-way model, from -s "
+        "to -t; onnx: edit tagger for onnxruntime; huggingface: Hugging Face token classifier, "
+        "only for word-level edit taggers with --edit-unfactorized",
     )
     options.add_output(parser, "converted checkpoint or folder", "PATH")
     options.add_replace(parser)
     fast = parser.add_argument_group(
-        "options for ctranslate2, onnx and huggingface; -s and -t also select one of two directions"
+        "options for ctranslate2, onnx and huggingface; for translation, only -s and -t"
     )
     options.add_data(fast)
     add_options(fast, CorrectionConfig, ["encoder"])
@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quantization",
         choices=QUANTIZATIONS,
         default="float32",
-        help="data type of the weights; int8 weights are a quarter the size of float32 weights; "
-        "onnx supports only float32 and int8 (default: %(default)s)",
+        help="data type of the weights; int8 weights take a quarter of the space of float32 "
+        "weights; onnx supports only float32 and int8 (default: %(default)s)",
     )
 
 

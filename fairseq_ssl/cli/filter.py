@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     formats = options.FORMATS
     source = f"text, one sentence per line {formats}; - for stdin (default: stdin)"
     options.add_path(parser, "source", source, "SOURCE", nargs="?")
-    options.add_path(parser, "target", "target side of a parallel corpus", "TARGET", nargs="?")
+    options.add_path(parser, "target", "target text, aligned with SOURCE", "TARGET", nargs="?")
     options.add_job_output(parser, "kept lines, one output for each side", nargs="+")
     _add_filters(parser)
     part_size = options.PARTS.format("64M, or 16M with duplicates:near")
@@ -55,8 +55,8 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
         help="filters in the order of application; repeat the option for more filters; "
-        "package.module:Class is a filter from your own code; duplicates is always applied "
-        "last, and keeps the first of the duplicates that pass all other filters",
+        "package.module:Class is a filter from your own code; the filter duplicates is always "
+        "applied last, so that it compares only lines that pass all other filters",
     )
     options.add_path(chosen, "--config", "YAML file with a list of filters, as shown below")
 

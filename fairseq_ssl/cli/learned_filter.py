@@ -47,7 +47,7 @@ def _add_fit(subcommands: Subcommands) -> None:
         "(Kiyono, 2022, section 5.5.1)",
         _fit,
     )
-    options.add_files(fit, source="source side of the parallel text", target="target side")
+    options.add_files(fit, source="source side of parallel text", target="target side")
     clean = "a few thousand clean pairs, such as test sets of earlier years"
     _add_both(fit, "--clean", clean, required=True)
     options.add_output(fit, "output folder of the filter", "FILTER")
@@ -64,7 +64,7 @@ def _add_apply(subcommands: Subcommands) -> None:
         "score pairs and keep the best; stored scores are reused for other percentages",
         _apply,
     )
-    options.add_path(apply, "filter", "output folder of fit", "FILTER")
+    options.add_path(apply, "filter", "output folder of learned-filter fit", "FILTER")
     options.add_files(apply, source="source side of the pairs", target="target side")
     apply.add_argument(
         "--keep",
@@ -78,9 +78,9 @@ def _add_apply(subcommands: Subcommands) -> None:
     apply.add_argument(
         "--scores",
         metavar="FILE",
-        help="file for the scores of all pairs, or a folder if the outputs are folders; each "
-        "line contains a score, above 0 for clean pairs; complete scores from an earlier run "
-        "are reused (default: OUTPUT.scores)",
+        help="file for the scores of all pairs, or a folder if the outputs are folders; each line "
+        "contains a score, which is above 0 for pairs classified as clean; complete scores from an "
+        "earlier run are reused (default: OUTPUT.scores)",
     )
     options.add_device(apply)
     add_options(apply, ScoringConfig, ["fp16"])
@@ -88,19 +88,19 @@ def _add_apply(subcommands: Subcommands) -> None:
 
 
 def _add_features(fit: argparse.ArgumentParser) -> None:
-    features = fit.add_argument_group("features, one or more")
+    features = fit.add_argument_group("features, at least one")
     _add_both(
         features,
         "--vectors",
         "word vectors (.vec or .bin), such as output of fairseq-ssl rerank vectors; adds the PHSIC "
-        "of sentence vectors, which are SIF-weighted sums",
+        "of sentence vectors, which are SIF-weighted sums of word vectors",
     )
     _add_both(
         features,
         "--counts",
         "word counts of monolingual text for the SIF weights, one word and its count per line, "
-        "such as VECTORS.counts of fairseq-ssl rerank vectors; words without a count are skipped "
-        "(default: counts of the parallel text)",
+        "such as VECTORS.counts from fairseq-ssl rerank vectors; words without a count are skipped "
+        "(default: counts in the parallel text)",
     )
     features.add_argument(
         "--tokenize",

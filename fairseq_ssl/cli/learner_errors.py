@@ -24,11 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_files(
         parser,
         source="uncorrected text, one sentence per line, tokens separated by spaces",
-        target="corrected text, line by line",
+        target="corrected text, aligned with SOURCE",
     )
     options.add_output(parser, "JSON file with the counts")
     options.add_integer(
-        parser, "--min-count", "min count of each listed word and pair of confused words", 2
+        parser, "--min-count", "min count of a listed word or pair of confused words", 2
     )
 
 

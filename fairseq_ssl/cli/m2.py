@@ -30,7 +30,7 @@ RECORDED = ("annotator", "drop_overlaps", "types", "spacy_model", "untyped")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands of ``m2`` and their arguments to the parser."""
     add = Subcommands(parser).add
-    to_text = add("to-text", "write sentences and corrected sentences as parallel text", _text)
+    to_text = add("to-text", "write the source and the corrected sentences as parallel text", _text)
     options.add_files(to_text, file=M2_FILE)
     options.add_output(to_text, "prefix of the outputs, PREFIX.src and PREFIX.trg", "PREFIX")
     to_text.add_argument(
@@ -51,20 +51,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda words: words.split(","),
         default=[],
         metavar="TYPE,...",
-        help="types of edits to apply, separated by commas: full (R:VERB:SVA), without the "
-        "operation (VERB:SVA), or only the operation (R); * matches any text, as in VERB*",
+        help="comma-separated types of edits to apply: full (R:VERB:SVA), without the operation "
+        "(VERB:SVA), or only the operation (R); * matches any text, as in VERB* (default: all)",
     )
     from_text = add("from-text", "extract the edits of corrected text with ERRANT", _from_text)
-    options.add_files(
-        from_text, source="tokenized text, one sentence per line; empty lines are dropped"
-    )
-    what = "corrected text, line by line; one file for each annotator"
+    options.add_files(from_text, source="uncorrected, tokenized text, one sentence per line")
+    what = "corrected text, aligned with SOURCE, one file per annotator"
     options.add_texts(from_text, "reference", what)
-    options.add_output_or_stdout(from_text, f"M2 file {options.FORMATS}")
-    add_pipeline(from_text, "use a blank pipeline; edits then have no types")
+    options.add_output_or_stdout(
+        from_text, f"M2 file {options.FORMATS}; empty lines of SOURCE are dropped"
+    )
+    add_pipeline(from_text, "extract edits without types, with a blank spaCy pipeline")
     options.add_line_jobs(from_text)
-    merged = add("merge", "join the annotators of files with the same sentences", _merge)
-    options.add_path(merged, "files", "M2 files, two or more", nargs="+")
+    merged = add("merge", "merge the edits of different annotators for the same sentences", _merge)
+    options.add_path(merged, "files", "at least two M2 files with the same sentences", nargs="+")
     options.add_output_or_stdout(
         merged, "M2 file; annotators are numbered from 0 in the order of the files"
     )

@@ -20,13 +20,13 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``noise`` to the parser."""
     options.add_input(parser, "clean text, tokens separated by spaces")
-    options.add_job_output(parser, "noisy text, line by line")
+    options.add_job_output(parser, "noisy text, aligned with the input")
     noise = parser.add_argument_group("noise", f"methods and their options:\n{describe_noises()}")
     noise.add_argument(
         "--method",
         required=True,
         metavar="NAME[:OPTION=VALUE...][,NAME...]",
-        help="one or more noise methods in the order of application",
+        help="noise methods in the order of application, at least one",
     )
     options.add_seed(noise)
     add_options(noise, NoiseResources)

@@ -98,8 +98,8 @@ def add_job_output(parser: Options, what: str, name: str = "--output", **more: A
         *(["-o"] if is_main else []),
         name,
         type=str if more or not is_main else _word_or_stream,
-        help=f"{what} {FORMATS}; a name that ends with / creates a folder of parts, written "
-        f"in parallel; an interrupted run resumes if the same command is run again{usual}",
+        help=f"{what} {FORMATS}; a name that ends with / creates a folder of parts, which are "
+        f"written in parallel; an interrupted run resumes if the same command is run again{usual}",
         **{"metavar": "FILE", **more},
     )
 
@@ -243,7 +243,7 @@ def add_format(parser: Options) -> None:
 
 def add_references(parser: Options, required: bool = True) -> None:
     """Add the repeatable option --reference."""
-    what = f"reference, one sentence per line {FORMATS}; repeat for more references"
+    what = f"file of references, one sentence per line {FORMATS}; repeat for more references"
     default: list[Path] | None = None if required else []
     add_path(parser, "--reference", what, action="append", required=required, default=default)
 
@@ -272,7 +272,7 @@ def add_jobs(
         type=integer(1, MAX_JOBS),
         default=default,
         metavar="N",
-        help=f"{what}, 1 to {MAX_JOBS:,}; does not affect the output (default: {usual})",
+        help=f"{what}, 1 to {MAX_JOBS:,}; the output is the same for any number (default: {usual})",
     )
 
 
@@ -317,8 +317,8 @@ def add_execution(
         type=_shard,
         default=(1, 1),
         metavar="I/N",
-        help="process only shard I of N, with I from 1, such as $SLURM_ARRAY_TASK_ID/100; "
-        "OUTPUT must be a folder of parts, the same for all shards (default: 1/1)",
+        help="shard I of N to process, I from 1 to N, such as $SLURM_ARRAY_TASK_ID/100; --output "
+        "must be the same folder of parts for all shards (default: 1/1)",
     )
     parser.add_argument(
         "--part-size",
@@ -452,8 +452,8 @@ def add_device(parser: Options, max_tokens: bool = True, part_size: str | None =
         "--max-tokens",
         type=any_integer,
         metavar="N",
-        help="max number of tokens per batch, with padding, 1 or more (default: 2000 on a CPU, "
-        "16000 on a GPU)",
+        help="max number of tokens per batch, with padding, 1 or more (default: 2,000 on a CPU, "
+        "16,000 on a GPU)",
     )
 
 

@@ -30,9 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "kind",
         choices=tuple(OPTIONS),
         metavar="KIND",
-        help="kind of data set; vanilla: a copy of all splits; extrapolate: training pairs of "
-        "at most --limit tokens, and a copy of the other splits; interpolate: joined adjacent "
-        "sentences in all splits; swapped: joined sentences, with the first moved to the end",
+        help="kind of data set; vanilla: a copy of all splits; extrapolate: training pairs of at "
+        "most --limit tokens, and a copy of the other splits; interpolate: adjacent sentences "
+        "joined; swapped: interpolate data with the first sentence of each line moved to the end",
     )
     options.add_path(
         parser,
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or train.en.gz, ...), or a folder created by fairseq-preprocess",
         "INPUT",
     )
-    options.add_path(parser, "output", "output folder, in the format of INPUT", "OUTPUT")
+    options.add_path(parser, "output", "output folder, in the same format as INPUT", "OUTPUT")
     for short, side in (("-s", "source"), ("-t", "target")):
         parser.add_argument(
             *(short, f"--{side}-lang"),
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"{side} language, required if INPUT has several language pairs",
         )
     add_options(parser, PositionDataConfig)
-    options.add_replace(parser, "an OUTPUT of this command")
+    options.add_overwrite(parser, "OUTPUT if it was created by this command")
 
 
 @options.one_writer

@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_input(parser, what, "file")
     options.add_output_or_stdout(parser)
     steps = parser.add_argument_group(
-        "steps", f"one or more; they are always applied in this order:\n{ORDER}"
+        "steps", f"at least one; they are always applied in this order:\n{ORDER}"
     )
     add_options(steps, Postprocessing)
-    copying = parser.add_argument_group("for --copy-unknown")
-    options.add_path(copying, "--source", "source text that was passed to the model, line by line")
+    copying = parser.add_argument_group("files for --copy-unknown")
+    options.add_path(copying, "--source", "source text of the model, aligned with FILE")
     for side in ("source", "target"):
         options.add_path(copying, f"--{side}-dict", f"fairseq dictionary of the {side}", "DICT")
 

@@ -22,11 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "inputs",
         nargs="+",
         metavar="FOLDER or NAME=FILE",
-        help="folder or output file; a folder can contain outputs (SYSTEM.SEED/SET.txt), scores "
-        "from sacreBLEU or fairseq-ssl score (SYSTEM.SEED/SET.METRIC.json or SET.METRIC.json), "
-        "figures (.png, .svg, .jpg) and analyses (other .json files); an output file contains "
-        "one sentence per line; files with the same NAME are runs of one system with different "
-        "seeds",
+        help="folder, or system output with one sentence per line; a folder can contain outputs "
+        "(SYSTEM.SEED/SET.txt), scores from sacreBLEU or fairseq-ssl score "
+        "(SYSTEM.SEED/SET.METRIC.json or SET.METRIC.json), figures (.png, .svg, .jpg) and analyses "
+        "(other .json files); files with the same NAME are runs of one system with different seeds",
     )
     options.add_output(parser, "HTML page, such as report.html")
     group = parser.add_argument_group("sentences")
@@ -41,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         group,
         "--gold",
-        "M2 file with sources and gold edits, which replaces --source and --reference if they are "
-        "not set; the page then shows error types and the systems that corrected each error",
+        "M2 file with gold edits; it also provides sources and references if they are not passed; "
+        "the page then shows error types and the systems that corrected each error",
     )
     group.add_argument(
         "--metric",
@@ -58,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--baseline",
         metavar="SYSTEM",
-        help="system with which all other systems are compared, with a paired bootstrap test "
+        help="system with which all other systems are compared in a paired bootstrap test "
         "(default: the best system)",
     )
     for short, name, side in (("s", "source", "source"), ("t", "target", "outputs")):

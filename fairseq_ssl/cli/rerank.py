@@ -87,9 +87,9 @@ def _add_merge(subcommands: Subcommands) -> None:
         "list",
         nargs="+",
         metavar="NAME=LIST",
-        help="name and path of an n-best list: Moses format, or output of fairseq-generate --nbest "
-        f"N {options.FORMATS}; for this output, NAME is the name of its score, log P / length ** "
-        "lenpen (natural logarithm), and --subwords and --moses apply",
+        help="name and path of an n-best list in Moses format, or of fairseq-generate --nbest N "
+        f"output {options.FORMATS}; for fairseq-generate output, NAME becomes the name of its "
+        "score (natural log P / length ** lenpen), and --subwords and --moses are applied",
     )
     merge.add_argument(
         "--right-to-left",
@@ -153,8 +153,8 @@ def _add_features(subcommands: Subcommands) -> None:
     """Add the subcommand ``features`` of ``rerank`` and its arguments."""
     parser = subcommands.add(
         "features",
-        "add the scores of a model to an n-best list; commands for several models can run in "
-        "parallel, and merge joins their lists",
+        "add the scores of a model to an n-best list; commands for different models can run in "
+        "parallel, and rerank merge joins their outputs",
         _features,
     )
     _add_nbest(parser, "n-best list from rerank merge")
@@ -169,7 +169,7 @@ def _add_features(subcommands: Subcommands) -> None:
 
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
-    models = parser.add_argument_group("model, several checkpoints for an ensemble")
+    models = parser.add_argument_group("model (several checkpoints form an ensemble)")
     kinds = models.add_mutually_exclusive_group(required=True)
     for kind, what in KINDS.items():
         options.add_path(kinds, f"--{kind}", what, "CHECKPOINT", nargs="+")
@@ -178,7 +178,7 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
     options.add_path(
         text,
         "--source",
-        "source sentences for --translation; the first has index 0 in the list",
+        "source sentences for --translation; the first sentence has index 0 in LIST",
     )
     options.add_path(
         text,
@@ -258,9 +258,11 @@ def _add_tune(subcommands: Subcommands) -> None:
         tune,
         "--report",
         "table with the scores of the first, random and oracle candidates (the corpus oracle is a "
-        "lower bound), and the scores with and without each feature",
+        "lower bound on the best score), of each feature alone, and of all other features",
     )
-    options.add_path(tune, "--figure", "figure of the features (.pdf, .png or .svg)")
+    options.add_path(
+        tune, "--figure", "figure of the feature scores in --report (.pdf, .png or .svg)"
+    )
 
 
 @options.one_writer
@@ -299,12 +301,12 @@ def _tune(args: argparse.Namespace) -> None:
 def _add_apply(subcommands: Subcommands) -> None:
     apply = subcommands.add(
         "apply",
-        "select the candidate of each sentence with the highest weighted sum of scores (Kiyono, "
+        "select, for each sentence, the candidate with the highest weighted sum of scores (Kiyono, "
         "2022, eq. 5.1)",
         _apply,
     )
     _add_nbest(apply)
-    options.add_path(apply, "--weights", "output of rerank tune")
+    options.add_path(apply, "--weights", "output file of rerank tune")
     apply.add_argument(
         "--weight",
         action="append",
@@ -361,7 +363,7 @@ def _add_post_ensemble(subcommands: Subcommands) -> None:
         "(Kobayashi, 2018); ties go to the first system",
         _post_ensemble,
     )
-    options.add_texts(parser, "outputs", "outputs of two or more systems, one sentence per line")
+    options.add_texts(parser, "outputs", "outputs of at least two systems, one sentence per line")
     options.add_path(
         parser,
         "--vectors",

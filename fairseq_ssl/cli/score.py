@@ -32,7 +32,7 @@ EXAMPLES = """\
 TYPED = ("operation", "type", "full-type", "share")
 LEVEL = "level"
 FIGURE = "Kiyono, 2022, figures 4.5 to 4.10"
-GOLD = "M2 file with sources and edits of one or more annotators"
+GOLD = "M2 file with sources and the edits of at least one annotator"
 SOURCE = "uncorrected text"
 
 
@@ -56,14 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     summary = "chrF2 or chrF2++ (Popovic, 2015, 2017), computed with sacreBLEU"
     chrf = _add(subcommands, "chrf", summary)
-    what = "max order of word n-grams, 2 for chrF++"
+    what = "max order of word n-grams (2 for chrF++)"
     options.add_integer(chrf, "--word-order", what, 0, minimum=0, maximum=6)
     rouge = _add(
         subcommands,
         "rouge",
         "F1 of ROUGE-1, ROUGE-2, ROUGE-L and ROUGE-Lsum, on ASCII letters and digits only",
     )
-    rouge.add_argument("--stem", action="store_true", help="compare stems (Porter stemmer)")
+    rouge.add_argument("--stem", action="store_true", help="compare word stems (Porter stemmer)")
     rouge.add_argument(
         "--sentence-mark",
         metavar="TOKEN",
@@ -84,7 +84,7 @@ def _add(
         "systems",
         nargs="+",
         metavar="[NAME=]FILE",
-        help=f"hypotheses, one sentence per line, - for stdin{more}; files with the same NAME are "
+        help=f"hypotheses, one sentence per line (- for stdin){more}; files with the same NAME are "
         "runs of a system with different seeds, reported as mean and standard deviation",
     )
     if has_references:
@@ -97,14 +97,14 @@ def _add(
         type=lambda word: options.split_name(word)[1],
         default=[],
         metavar="[NAME=]FILE",
-        help="hypotheses of a baseline, with which each system is compared by paired bootstrap "
+        help="hypotheses of a baseline; each system is compared with it by paired bootstrap "
         "resampling of sentences (Koehn, 2004); repeat for runs with other seeds",
     )
     group.add_argument(
         "--resamples",
         type=options.integer(1),
         metavar="N",
-        help="number of bootstrap samples, 1 or more (default: 1000)",
+        help="number of bootstrap samples, 1 or more (default: 1,000)",
     )
     return parser
 
@@ -152,10 +152,8 @@ def _add_errant(subcommands: Subcommands) -> None:
     options.add_references(parser, required=False)
     _add_edit_options(parser)
     _add_analyses(parser)
-    what = (
-        "extract edits without types, with a blank pipeline; compare such scores only with each "
-        "other, because some edits are merged differently"
-    )
+    what = "extract edits without types, with a blank spaCy pipeline; compare such scores only "
+    "with each other, because some edits are merged differently"
     add_pipeline(parser, what)
 
 

@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "correct", "correct misspelled words and missing capitals in tokenized text", _correct
     )
     options.add_input(correct, "tokenized text", "file")
-    options.add_path(correct, "--counts", "output of spelling count", required=True)
-    options.add_line_job(correct, "corrected text, line by line")
+    options.add_path(correct, "--counts", "output file of spelling count", required=True)
+    options.add_line_job(correct, "corrected text, one line per input line")
 
 
 def _count(args: argparse.Namespace) -> None:

@@ -38,10 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     encode = subcommands.add("encode", "split lines into subwords, separated by spaces", _encode)
     _add_model(encode)
     options.add_input(encode, "text, preprocessed like the training text of the model", "file")
-    options.add_line_job(encode, "subwords, line by line")
+    options.add_line_job(encode, "subwords, one line per input line")
     entries = subcommands.add(
         "dictionary",
-        "print a dictionary of all subwords and tags, for fairseq-preprocess --srcdict or "
+        "print a fairseq dictionary of all subwords and tags, for fairseq-preprocess --srcdict or "
         "--tgtdict",
         _dictionary,
     )
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_train(subcommands: Subcommands) -> None:
     train = subcommands.add("train", "train a subword model", _train)
-    options.add_texts(train, "text", "training text, or - for stdin; tokenized for subword-nmt")
+    options.add_texts(train, "text", "training text, tokenized for subword-nmt, or - for stdin")
     what = "prefix of the .model (sentencepiece) or .codes (subword-nmt), .vocab and .json files"
     options.add_output(train, what, "PREFIX")
     add_options(train, SubwordTraining, ["kind", "size", "character_coverage", "model_type"])
@@ -60,7 +60,7 @@ def _add_train(subcommands: Subcommands) -> None:
         nargs="+",
         default=(),
         metavar="TAG",
-        help="tags that are never split, such as <BT> <FT>",
+        help="tags that are never split into subwords, such as <BT> <FT>",
     )
     options.add_replace(train, "the model")
 

@@ -25,21 +25,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tag",
         metavar="TAG",
-        help="tag without spaces, such as <BT> for back-translated sources or <FT> for sources of "
-        "forward-translations",
+        help="tag without spaces, such as <BT> for back-translated sources or <FT> for sources "
+        "with forward-translated targets",
     )
     options.add_input(
         parser,
-        "text in subwords, or in words if the subword model was trained with the tag (fairseq-ssl "
-        "subwords train --tags)",
+        "text in subwords, or in words if fairseq-ssl subwords train was run with --tags TAG",
         "file",
     )
     parser.set_defaults(file=MISSING)
     options.add_path(
         parser,
         "--dictionary",
-        "fairseq dictionaries to which the tag is appended if they lack it; pass both if source "
-        "and target share embeddings; add tags before training; without FILE, stdin is not read",
+        "fairseq dictionaries to which the tag is appended if missing, before training; pass both "
+        "dictionaries if source and target share embeddings; with this option, stdin is read only "
+        "if FILE is -",
         "DICT",
         nargs="+",
         default=[],

@@ -23,7 +23,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``tokenize`` to the parser."""
-    options.add_input(parser, "text, already tokenized if --moses is not set", "file")
+    options.add_input(parser, "text, already tokenized if --moses is not passed", "file")
     add_options(parser, MosesRules)
     truecasing = parser.add_argument_group("truecasing").add_mutually_exclusive_group()
     options.add_path(
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Moses truecaser format; no text is written",
         "MODEL",
     )
-    options.add_line_job(parser, "tokenized and truecased text, line by line")
+    options.add_line_job(parser, "tokenized and truecased text, one line per input line")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -32,8 +32,8 @@ class DenoisingCrossEntropyConfig(CriterionConfig):
     label_smoothing: float = option(0.0, "epsilon for label smoothing", low=0, high=1)
     denoise_keep_rate: float = option(
         0.03,
-        "fraction of unchanged words that count in the loss; noised words and end symbols always "
-        "count (PoDA, section 2.2)",
+        "fraction of unchanged words that are included in the loss; noised words and end symbols "
+        "are always included (PoDA, section 2.2)",
         low=0,
         high=1,
     )

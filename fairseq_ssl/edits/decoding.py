@@ -20,7 +20,7 @@ class CorrectionSearch:
     )
     keep_bias: float | None = option(
         None,
-        "bias added to the probability of the keep label; higher values result in fewer edits",
+        "bias added to the probability of the keep label; higher values reduce the number of edits",
         low=-1,
         high=1,
         usual="from the model, or 0",
@@ -34,9 +34,9 @@ class CorrectionSearch:
     )
     min_sentence_confidence: float | None = option(
         None,
-        "min error probability of a sentence; sentences with a lower probability are not "
-        "changed; the probability is the maximum over all tokens: the output of the error "
-        "detection head or, without it, 1 minus the probability of the keep label",
+        "min error probability for changing a sentence; a sentence is changed only if a token has "
+        "at least this error probability, which is predicted by the error detection head or, "
+        "without this head, is 1 minus the probability of the keep label",
         low=0,
         high=1,
         usual="from the model, or 0",

@@ -36,8 +36,8 @@ ENGLISH = "english"
 def _groups_option(default: tuple[str, ...], usual: str) -> Any:
     return option(
         default,
-        "additional groups of transforms for English, separated by commas: case, merge (of two "
-        "words), split (at hyphens), verb (forms), number (of nouns), or all",
+        "comma-separated groups of additional transforms for English: case, merge (two words), "
+        "split (at hyphens), verb (forms) and number (of nouns), or all or none of them",
         usual=usual,
         parse=_parse_groups,
         metavar="GROUP,...|all|none",
@@ -54,7 +54,7 @@ class EditDictionaryConfig:
 
     size: int = option(
         1000,
-        "number of q-grams that can be appended to a token or replace it; the most frequent "
+        "number of q-grams that can be appended to a token or replace a token; the most frequent "
         "q-grams are selected",
         low=0,
     )
@@ -63,8 +63,9 @@ class EditDictionaryConfig:
     """Maximum number of tokens in a q-gram, q in PIE."""
     transforms: str | Path = option(
         ENGLISH,
-        "suffix transforms: english (as in PIE), none, or a file; each line contains two suffixes "
-        "(- for an empty suffix) and optional words to exclude, for example: - s a I",
+        "suffix transforms: english (as in PIE), none, or a file; each line of the file contains "
+        "two interchangeable suffixes (- if empty) and optional words that keep the first suffix, "
+        "for example: - s a I",
         parse=str,
         metavar="FILE|english|none",
     )
@@ -94,7 +95,7 @@ class EditDataConfig(EditDictionaryConfig):
     groups: tuple[str, ...] = _groups_option(GROUPS, "all")
     dictionary: Path | None = option(
         None,
-        "existing labels to use, from `fairseq-ssl edits dictionary` or a GECToR model",
+        "existing labels to use: output file of `fairseq-ssl edits dictionary`, or a GECToR model",
         usual="new labels, built with the options above",
     )
 

@@ -83,10 +83,11 @@ class DuplicateFilter:
     """
 
     sides: int
-    by: str = option("pair", "side to compare, or pair for both", choices=BY)
+    by: str = option("pair", "text to compare", choices=BY)
     near: float = option(
         0.0,
-        "min Jaccard similarity of near-duplicates in character 4-grams; 0 drops only equal text",
+        "min Jaccard similarity of the character 4-grams of near-duplicates; with 0, only "
+        "identical rows are dropped",
         low=0,
         high=0.98,  # datasketch needs two bands
     )

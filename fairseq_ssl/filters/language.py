@@ -31,7 +31,7 @@ class LanguageFilter(Filter[tuple[str, ...]]):
     sides: int
     source: str = option("", "language of the source, such as en (default: any)")
     target: str = option("", "language of the target, such as de (default: any)")
-    candidates: str = option("", "languages to choose from, such as en+de+fr (default: all)")
+    candidates: str = option("", "candidate languages, such as en+de+fr (default: all)")
 
     def __post_init__(self) -> None:
         if self.target and self.sides < 2:

@@ -140,7 +140,7 @@ class CleanFilter(LengthFilter):
     min: int = option(1, "min number of tokens per side", low=1)
     max: int = option(250, "max number of tokens per side", low=1)
     ratio: float = option(
-        3.0, "max ratio of the longer side's length to the shorter side's, in tokens", low=1
+        3.0, "max ratio of the longer side's length to the shorter side's length, in tokens", low=1
     )
     max_word_length: int = option(1000, "max number of characters per token", low=1)
 

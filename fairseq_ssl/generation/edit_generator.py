@@ -102,8 +102,8 @@ class EditDecodingConfig(FairseqDataclass):
 
     edit_weights: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "comma-separated weights of the models in an ensemble, 0 or more, such as 2,1; "
-        "probabilities are averaged with these weights",
+        "comma-separated weights of the models in an ensemble, each 0 or more, such as 2,1; the "
+        "models' probabilities are averaged with these weights",
         usual="equal weights",
     )
     print_edits: bool = option(

@@ -80,7 +80,7 @@ class CorrectionConfig(CorrectionSearch):
     )
     weights: tuple[float, ...] = option(
         (),
-        "comma-separated weights of the models in an ensemble, 0 or more",
+        "comma-separated weights of the models in an ensemble, each 0 or more",
         usual="equal",
         parse=numbers,
         metavar="W,...",
@@ -88,7 +88,7 @@ class CorrectionConfig(CorrectionSearch):
     encoder: str | Path | None = option(
         None,
         "folder with the pretrained encoder of the GECToR model",
-        usual="the public encoder that the model names",
+        usual="the public encoder named in the model's config",
         metavar="DIR",
     )
     device: str = "cpu"
@@ -98,13 +98,13 @@ class CorrectionConfig(CorrectionSearch):
     the number of cores)."""
     tokenizer: str | None = option(
         None,
-        "tokenizer for raw text; it must be that of the training data; english: similar to "
-        "spaCy, but does not require spaCy; none: the text has one sentence per line, with "
-        "tokens separated by spaces",
+        "tokenizer for raw text, the same as for the model's training data; english: similar to "
+        "spacy, but does not require spaCy; none: for text with one sentence per line and tokens "
+        "separated by spaces",
         choices=(*TOKENIZERS, NO_TOKENIZER),
         usual="spacy; for ONNX models, english for English and moses for other languages",
     )
-    language: str = option("en", "language of the tokenizer", flag="lang", metavar="LANG")
+    language: str = option("en", "language of the text", flag="lang", metavar="LANG")
     spelling: str | Path | None = option(
         None,
         "output file of fairseq-ssl spelling count; spelling and capitalization are corrected "

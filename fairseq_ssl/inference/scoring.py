@@ -41,7 +41,7 @@ class ScoringConfig:
         "",
         "name of the score",
         usual="s2t, or t2s in the reverse direction, with the suffix -r2l for right-to-left "
-        "models; lm or mlm for language models",
+        "models; lm for language models; mlm for masked language models",
         metavar="NAME",
     )
     data_dir: str | Path | None = None
@@ -50,7 +50,7 @@ class ScoringConfig:
     """Source and target language (default: from the checkpoint or the data folder)."""
     reverse: bool = option(False, "score in the reverse direction: log P(source | candidate)")
     right_to_left: bool = option(
-        False, "the models generate the last token first (default: read from the checkpoint)"
+        False, "score with right-to-left models (default: read from the checkpoint)"
     )
     lenpen: float = option(
         1.0,
@@ -60,12 +60,12 @@ class ScoringConfig:
     )
     unigrams: str | Path | None = option(
         None,
-        "file of token counts for SLOR, one token and its count per line; 1 is added to each count "
-        "(default: counts in the language model's dictionary)",
+        "file of token counts for SLOR, with one token and its count per line; 1 is added to each "
+        "count (default: counts in the language model's dictionary)",
     )
     max_tokens: int = 4000
     """Maximum number of tokens per batch, including padding."""
-    fp16: bool = option(False, "use half precision, about twice as fast on a GPU")
+    fp16: bool = option(False, "use half precision, which is about twice as fast on a GPU")
     device: str = "cpu"
     threads: int | None = None
     """Number of CPU threads per process (default: 1 in worker processes, else torch's setting)."""

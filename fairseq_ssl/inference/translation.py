@@ -37,9 +37,9 @@ class DecodingConfig:
 
     model: tuple[str | Path, ...] = option(
         MISSING,
-        "checkpoint of a translation model; several form an ensemble; the engine ctranslate2 "
-        "also accepts CTranslate2 folders, and converts a checkpoint once to a folder next to "
-        "it",
+        "checkpoint of a translation model; several checkpoints form an ensemble; the engine "
+        "ctranslate2 also accepts CTranslate2 folders, and converts a checkpoint once, to a folder "
+        "next to the checkpoint",
         metavar="CHECKPOINT",
         nargs="+",
     )
@@ -61,7 +61,7 @@ class DecodingConfig:
         low=1,
         high=MAX_SOURCE_TOKENS,
     )
-    max_len_b: int = option(250, "max length of a translation in tokens", low=1)
+    max_len_b: int = option(250, "max translation length in tokens", low=1)
     seed: int = option(1, "random seed for sampling and noisy beam search", low=0, high=MAX_SEED)
     max_tokens: int = 2000
     """Maximum number of source tokens per batch, including padding."""
@@ -75,12 +75,12 @@ class DecodingConfig:
     )
     fluency_boost_lm: str | Path | None = option(
         None,
-        "language model for fluency boost, which keeps only hypotheses that are less fluent than "
+        "language model checkpoint for fluency boost, which keeps only hypotheses less fluent than "
         "the source line by a factor of 1.05 or more; only for the engine fairseq",
         metavar="CHECKPOINT",
     )
     fluency_boost_data: str | Path | None = option(
-        None, "folder with the dict.txt of the language model", metavar="DIR"
+        None, "folder with the dict.txt of the language model for fluency boost", metavar="DIR"
     )
     fairseq_options: tuple[str, ...] = option(
         (),
@@ -90,7 +90,7 @@ class DecodingConfig:
     )
     compute_type: str = option(
         "float32",
-        "data type of the computation, such as int8 on a CPU, or float16 or int8_float16 on a GPU; "
+        "data type for computation, such as int8 on a CPU and float16 or int8_float16 on a GPU; "
         "the engine fairseq supports only float32 and float16",
         choices=QUANTIZATIONS,
     )

@@ -76,9 +76,10 @@ class EditTaggerConfig(StoredConfig):
     )
     edit_freeze_encoder_updates: int = option(
         0,
-        "number of initial updates during which the encoder is frozen; several GPUs need "
-        "--find-unused-parameters; --weight-decay with --fp16, --bf16 or --ddp-backend legacy_ddp "
-        "needs --optimizer bert_adam, because other optimizers would decay the frozen weights",
+        "number of initial updates during which the encoder is frozen; training on several GPUs "
+        "requires --find-unused-parameters; --weight-decay with --fp16, --bf16 or --ddp-backend "
+        "legacy_ddp requires --optimizer bert_adam, because other optimizers would decay the "
+        "frozen weights",
         low=0,
     )
     edit_layer_norm_eps: float = 1e-12

@@ -31,14 +31,14 @@ class ImitatorsConfig(FairseqDataclass):
 
     imitator_windows: str = option(
         "1,2,3,4",
-        "comma-separated window size (c) of each imitator, 1 or more; an imitator reads windows of "
-        "2c + 1 subwords",
+        "comma-separated window sizes (c) of the imitators, each 1 or more; an imitator with size "
+        "c reads windows of 2c + 1 subwords",
     )
     imitator_embed_dim: int = option(512, "subword embedding dimension", low=1)
     imitator_channels: int = option(512, "number of convolution channels", low=1)
     imitator_sparse_gradients: bool = option(
         False,
-        "compute sparse gradients of embeddings, which is faster for large vocabularies; needs "
+        "compute sparse embedding gradients, which is faster for large vocabularies; requires "
         "--optimizer lazy_adam and a single process without --fp16 or --bf16",
     )
 

@@ -33,7 +33,7 @@ class PointerOptions:
         usual="the dictionary size",
     )
     copy_attention_heads: int = option(
-        1, "number of copy attention heads; their average is alpha in PoDA", low=1
+        1, "number of copy attention heads; their average weights are alpha in PoDA", low=1
     )
 
 

@@ -31,8 +31,8 @@ class RecurrentConfig(FairseqDataclass):
     recurrent_layers: int = option(1, "number of LSTM layers", low=1)
     recurrent_dropout: float = option(
         0.5,
-        "dropout probability; applied to embeddings, between LSTM layers, and in the language "
-        "model's adaptive softmax",
+        "dropout probability; dropout is applied to embeddings, between LSTM layers, and in the "
+        "language model's adaptive softmax",
         low=0,
         below=1,
     )

@@ -36,20 +36,20 @@ class ShapeOptions:
     )
     shape_max_shift: int = option(
         500,
-        "maximum shift during training in tokens (shifted only); shifts are drawn uniformly from 0 "
-        "to K for each sequence and update, separately for source and target",
+        "maximum shift in tokens during training (shifted only); shifts are drawn uniformly from 0 "
+        "to this maximum for each sequence and update, separately for source and target",
         low=0,
         metavar="K",
     )
     shape_shared_shift: bool = option(
         False,
-        "draw one shift for both source and target (shifted only); not in Kiyono (2022)",
+        "use the same random shift for source and target (shifted only); not in Kiyono (2022)",
         usual="separately for source and target",
     )
     shape_shift_warmup: int = option(
         0,
-        "number of initial updates in which the maximum shift grows linearly from 0 to K (shifted "
-        "only); not in Kiyono (2022)",
+        "number of initial updates in which the maximum shift grows linearly from 0 to "
+        "--shape-max-shift (shifted only); not in Kiyono (2022)",
         low=0,
     )
     shape_eval_offset: int = option(
@@ -60,7 +60,7 @@ class ShapeOptions:
     )
     shape_relative_limit: int = option(
         16,
-        "maximum distance in tokens (relative only); larger distances are clipped",
+        "maximum relative distance in tokens (relative only); larger distances are clipped",
         low=1,
         metavar="L",
     )

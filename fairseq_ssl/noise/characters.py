@@ -102,7 +102,7 @@ LETTER_EDITS = (REPLACE, SWAP, DELETE, INSERT)
 
 @dataclass(frozen=True)
 class ConfusionNoise:
-    """Substitute words from confusion sets, swap, delete and insert words, then edit letters.
+    """Substitute words from confusion sets; swap, delete and insert words; then edit letters.
 
     The fraction of changed words is drawn for each line from |N(`mean`, `std`)|. A word without
     a confusion set is not substituted. A swap exchanges a word with the next one, or the last word

@@ -64,16 +64,16 @@ class NoiseResources:
 
     counts: Mapping[str, int] | str | Path | None = option(
         None,
-        "word counts in fairseq's dict.txt format, from which random words are sampled",
+        "word counts in fairseq's dict.txt format, used to sample random words",
         usual="count the words of INPUT and store the counts in OUTPUT.counts",
     )
     confusion_sets: Mapping[str, Sequence[str]] | str | Path | None = option(
-        None, "output file of fairseq-ssl confusion-sets, required by the method confusion"
+        None, "output file of fairseq-ssl confusion-sets, required for the method confusion"
     )
     learner_errors: LearnerErrors | str | Path | None = option(
         None,
         "output file of fairseq-ssl learner-errors, for the method learner",
-        usual="a built-in list",
+        usual="built-in counts",
     )
     mask_token: str = "<mask>"
 

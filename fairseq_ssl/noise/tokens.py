@@ -122,9 +122,7 @@ class ShuffleNoise:
     """
 
     unigrams: Unigrams
-    mean: float = option(
-        0.15, "mean deletion probability and mean replacement probability", low=0, high=1
-    )
+    mean: float = option(0.15, "mean of the deletion and replacement probabilities", low=0, high=1)
     std: float = option(
         0.03, "standard deviation of the deletion and replacement probabilities", low=0, high=0.5
     )
@@ -212,7 +210,7 @@ class NegativeExampleNoise:
     )
     distance: float = option(
         3.0,
-        "upper bound of the shuffle distance in words, exclusive; 1 or less disables shuffling",
+        "exclusive upper bound of the shuffle distance in words; 1 or less disables shuffling",
         low=0,
         high=MAX_SHIFT,
     )

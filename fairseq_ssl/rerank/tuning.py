@@ -56,15 +56,15 @@ class TuningConfig:
     moses: str | None = moses_option()
     features: tuple[str, ...] | None = option(
         None,
-        "names of the scores to weight",
+        "comma-separated names of the scores to combine",
         usual="all scores that every candidate has",
         parse=lambda words: tuple(words.split(",")),
         metavar="NAME,NAME,...",
     )
     folds: int = option(
         5,
-        "number of folds, 2 or more, of the cross-validation that estimates the gain on unseen "
-        "sentences; 0: no cross-validation",
+        "number of cross-validation folds, 2 or more, for estimating the gain on unseen sentences; "
+        "0 disables cross-validation",
         metavar="K",
     )
 

@@ -186,7 +186,7 @@ class WeightSearch:
     step: float = option(
         0.1,
         "grid step, 1/N for an integer N, 0.001 to 1; the grid for J features has (1/S + 1)^J "
-        "points, such as 1.8 million for S = 0.1 and J = 6",
+        "points, for example 1.8 million for S = 0.1 and J = 6",
         metavar="S",
     )
     restarts: int = option(RESTARTS, "number of random start points of the line search", low=0)

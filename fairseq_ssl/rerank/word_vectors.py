@@ -136,16 +136,14 @@ def _parse_vector(line: str, dimensions: int, where: str) -> Vector:
 class VectorTraining:
     """Hyperparameters of word vectors, with fastText's defaults except for `dimensions`."""
 
-    dimensions: int = option(
-        300, "number of dimensions of the vectors, 300 in Kiyono (2022)", low=1, high=10_000
-    )
+    dimensions: int = option(300, "vector dimension (300 in Kiyono, 2022)", low=1, high=10_000)
     epochs: int = option(5, "number of training epochs", low=1, high=10_000)
-    min_count: int = option(5, "min number of occurrences of a word", low=1, high=10**9)
+    min_count: int = option(5, "min count of a word in the text", low=1, high=10**9)
     window: int = 5
     """Number of context words on each side."""
     buckets: int = option(
         2_000_000,
-        "number of hash buckets for character n-grams with 3 to 6 characters",
+        "number of hash buckets for character n-grams of 3 to 6 characters",
         low=1,
         high=10**9,
     )

@@ -43,20 +43,20 @@ class CopyingTranslationConfig(AggressiveConfig):
     )
     truncate_target_words: Optional[int] = option(  # noqa: UP045
         None,
-        "maximum target length in tokens in training, excluding </s>; longer targets are "
+        "maximum length of training targets in tokens, excluding </s>; longer targets are "
         "truncated; PoDA uses 130 (section 3.2)",
         low=1,
         usual="no maximum",
     )
     init_encoder_only: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint from which to initialize only the encoder, including its embeddings (PoDA, "
+        "checkpoint from which only the encoder is initialized, including its embeddings (PoDA, "
         "table 9)",
         usual="random weights",
     )
     init_decoder_only: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint from which to initialize only the decoder, including its embeddings and copy "
+        "checkpoint from which only the decoder is initialized, including its embeddings and copy "
         "attention (PoDA, table 9)",
         usual="random weights",
     )

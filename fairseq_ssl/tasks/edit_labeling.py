@@ -63,20 +63,20 @@ class EditLabelingConfig(EditDecodingConfig):
     )
     edit_unchanged_share: float = option(
         1.0,
-        "fraction of the unedited training sentences that is used; each epoch draws a new sample",
+        "fraction of unedited training sentences to use; a new sample is drawn for each epoch",
         low=0,
         high=1,
     )
     edit_unit: ChoiceEnum(UNITS) = option(  # type: ignore[valid-type]
         "subword",
-        "unit of the edit labels; word: words, which the encoder's tokenizer splits into "
-        "subwords; subword, character: tokens of the data, named after their segmentation",
+        "unit of the edit labels; word: words, which the encoder's tokenizer splits into subwords; "
+        "subword and character: tokens of the data (both values have the same effect)",
         choices=UNITS,
     )
     edit_tokenizer: Optional[str] = option(  # noqa: UP045
         None,
-        "for models with random weights: folder with the tokenizer.json that splits words; for a "
-        "GECToR model in --edit-init: folder of its encoder",
+        "for models with random weights: folder with the tokenizer.json that splits words into "
+        "subwords; for a GECToR model in --edit-init: folder of its pretrained encoder",
         usual="the encoder in --edit-init",
     )
     train_subset: str = II("dataset.train_subset")

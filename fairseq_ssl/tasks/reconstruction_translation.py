@@ -42,8 +42,8 @@ class ReconstructionTranslationConfig(TranslationConfig):
     )
     reconstruction_mixed_lengths: bool = option(
         False,
-        "form batches from sentences of different lengths instead of similar lengths; needed if "
-        "the model uses batch norm and the batches are small",
+        "form batches from sentences of different lengths instead of similar lengths; required for "
+        "models with batch norm if the batches are small",
     )
     seed: int = II("common.seed")
     max_tokens: Optional[int] = II("dataset.max_tokens")  # noqa: UP045

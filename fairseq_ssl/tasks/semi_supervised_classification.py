@@ -63,8 +63,8 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     )
     classification_max_length: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "maximum text length for the expert in words, including </s>; longer texts are truncated "
-        "at the start",
+        "maximum text length for the expert in words, including </s>; of a longer text, only the "
+        "end is used",
         low=1,
         usual="no maximum",
     )
@@ -74,7 +74,7 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     classification_unlabeled_lines: Optional[int] = option(  # noqa: UP045
         None,
         "number of unlabeled lines to use; they are sampled from the first unlabeled split, and "
-        "from the next split if it has too few lines; smaller samples are subsets of larger "
+        "from the next split if the first has too few lines; smaller samples are subsets of larger "
         "samples",
         low=1,
         usual="all lines",
@@ -87,15 +87,15 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     classification_unlabeled_per_labeled: int = option(
         0,
         "number of unlabeled texts per labeled text for --criterion "
-        "virtual_adversarial_cross_entropy; they are sampled from the unlabeled and the labeled "
-        "texts, without labels",
+        "virtual_adversarial_cross_entropy; they are sampled from all texts, labeled texts "
+        "included, and their labels are ignored",
         low=0,
     )
     imitator_teacher: Optional[str] = option(  # noqa: UP045
         None,
-        "expert for the stage imitate; a folder with class probabilities from `fairseq-ssl "
-        "classify label`, or a checkpoint that predicts the probabilities in each epoch; texts "
-        "longer than the checkpoint's maximum length are truncated at the start",
+        "expert for the stage imitate: a folder with class probabilities from `fairseq-ssl "
+        "classify label`, or a checkpoint that predicts the probabilities in each epoch; of a text "
+        "longer than the checkpoint's maximum length, only the end is used",
         usual="none",
     )
     train_subset: str = II("dataset.train_subset")

@@ -40,15 +40,15 @@ class TaggedTranslationConfig(RightToLeftConfig):
 
     source_tags: Optional[str] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "tags to prepend to the sources of splits, SPLIT=SYMBOL,..., such as train1=<BT>, or "
+        "tags to prepend to the sources of training splits, SPLIT=TAG,..., such as train1=<BT>, or "
         "../bt/train=<BT> for a split in another folder (see --mix-weights); the source dictionary "
-        "must contain the symbols",
+        "must contain the tags",
         usual="no tags",
     )
     mix_weights: Optional[str] = option(  # noqa: UP045
         None,
-        "splits to train on and their sampling ratio, SPLIT=WEIGHT,..., such as "
-        "train=1,bt=0.5,ft=0.5; a split in another folder is FOLDER/SPLIT",
+        "training splits and their sampling weights, SPLIT=WEIGHT,..., such as "
+        "train=1,bt=0.5,ft=0.5; a split in another folder is written FOLDER/SPLIT",
         usual="all of train, train1, ..., as in fairseq",
     )
     mix_epoch_pairs: int = option(
@@ -61,23 +61,23 @@ class TaggedTranslationConfig(RightToLeftConfig):
 
     noisy_beam_beta: float = option(
         0.0,
-        "noise strength in beam search (beta_random in Kiyono, 2022); at each step, r * "
-        "beta_random is added to each score, with r uniform in [0, 1); Kiyono uses 6",
+        "noise strength in beam search (beta_random in Kiyono, 2022, who uses 6); at each step, r "
+        "* beta_random is added to each score, with r uniform in [0, 1)",
         low=0,
     )
     noisy_beam_granularity: ChoiceEnum(GRANULARITIES) = option(  # type: ignore[valid-type]
         CANDIDATE,
         f"unit for which noisy beam search draws a random number; a {CANDIDATE} is a hypothesis "
-        "with one of its possible next words",
+        "extended by one of its possible next words",
         choices=GRANULARITIES,
     )
     noisy_beam_seed: int = option(
-        1, "random seed of noisy beam search; noise also depends on the sentence and the hypothesis"
+        1, "random seed of noisy beam search; noise also depends on sentence and hypothesis"
     )
     fluency_boost_lm: Optional[str] = option(  # noqa: UP045
         None,
-        "checkpoint of a language model for fluency boost, which keeps only hypotheses that are "
-        "less fluent than their source (Ge et al., 2018)",
+        "checkpoint of a language model for fluency boost (Ge et al., 2018), which keeps only "
+        "hypotheses that are less fluent than their source",
         usual="no fluency boost",
     )
     fluency_boost_ratio: float = option(

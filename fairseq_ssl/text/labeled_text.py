@@ -24,10 +24,7 @@ HELD_OUT = ("valid", "test")
 REJECT, DROP, KEEP = "reject", "drop", "keep"
 COMPRESSED = ".gz and .zst files are decompressed"
 FORMAT = f"with a label, a tab and a text on each line; {COMPRESSED}"
-SELECTED = (
-    "number (1 or more) or fraction (below 1) of labeled texts, selected by a hash of the text, "
-    "for the"
-)
+SELECTED = "number (1 or more) or fraction (below 1) of labeled texts, selected by hash, for the"
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,8 @@ class PreparationConfig:
     )
     extra_unlabeled: tuple[Path, ...] = option(
         (),
-        "files of additional unlabeled texts for imitators, excluded from the vocabularies and "
-        f"from the language model data; {COMPRESSED}",
+        "files of additional unlabeled texts, one per line, only for imitators; the vocabularies "
+        f"and the language model data do not include these texts; {COMPRESSED}",
         usual="none",
         nargs="+",
     )
@@ -60,8 +57,8 @@ class PreparationConfig:
     test_size: float | None = option(None, f"{SELECTED} test set", metavar="SIZE")
     train_lines: int | None = option(
         None,
-        "number of training texts that keep their labels, selected by a hash of the text; all "
-        "other training texts become unlabeled",
+        "number of training texts that keep their labels; the texts are selected by their hash "
+        "values, and all other training texts become unlabeled",
         low=1,
         usual="all",
     )
@@ -72,16 +69,16 @@ class PreparationConfig:
         "bert_classifier",
         metavar="NAME",
     )
-    lower: bool = option(False, "lowercase the text, for the expert and for the imitators")
+    lower: bool = option(False, "lowercase the text for both the expert and the imitators")
     min_count: int | None = option(
         None,
-        "min count of a vocabulary word in the training and unlabeled texts",
+        "min count of a vocabulary word in the training texts and unlabeled texts",
         low=1,
         usual="2; 1 with bert:FOLDER",
     )
     subword_vocab_size: int = option(
         20_000,
-        "vocabulary size of the sentencepiece BPE model for the imitators, which is trained on the "
+        "vocabulary size of the imitators' sentencepiece BPE model; the model is trained on the "
         "training and unlabeled texts",
         low=1,
     )

@@ -36,14 +36,14 @@ class PositionDataConfig:
 
     limit: int = option(
         50,
-        "for extrapolate: max tokens per side of a training pair, excluding </s>",
+        "for extrapolate: max number of tokens per side of a training pair, excluding </s>",
         low=1,
     )
     sentences: int = option(10, "for interpolate: number of adjacent sentences to join", low=2)
     separator: str = option(
         "<sep>",
-        "for interpolate and swapped: token between joined sentences, added to dictionaries that "
-        "do not contain it",
+        "for interpolate and swapped: token between joined sentences; it is added to dictionaries "
+        "that do not contain it",
         metavar="TOKEN",
     )
 

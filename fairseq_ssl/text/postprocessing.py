@@ -191,8 +191,8 @@ class Postprocessing:
     )
     copy_unknown: bool = option(
         False,
-        "replace the n-th <unk> with the n-th source token that is missing from one or both "
-        "dictionaries; all other <unk> are kept, and their number is reported on stderr",
+        "replace the n-th <unk> with the n-th source token that is missing from the source or "
+        "target dictionary; all other <unk> are kept, and their number is reported on stderr",
     )
     drop: str | None = option(
         None, "token to remove, such as the <sep> of joined sentences", metavar="TOKEN"
@@ -214,9 +214,9 @@ class Postprocessing:
     )
     remove_brackets: bool = option(
         False,
-        "remove brackets and their content after katakana if the content is only Latin letters, "
-        "spaces and simple punctuation; shorter output can lower BLEU (Kiyono, 2022, section "
-        "5.5.4)",
+        "remove brackets after katakana together with their content, if the content is only Latin "
+        "letters, spaces and simple punctuation; the shorter output can lower BLEU (Kiyono, 2022, "
+        "section 5.5.4)",
     )
 
     def __post_init__(self) -> None:

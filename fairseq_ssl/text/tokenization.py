@@ -141,7 +141,7 @@ def subwords_option(default: str | None) -> Any:
         default,
         "subword scheme of the text; subwords are joined into words",
         choices=tuple(SUBWORDS),
-        usual=default or "sentencepiece, which the text must use",
+        usual=default or "sentencepiece; other text is rejected",
     )
 
 
@@ -302,7 +302,7 @@ class MosesRules:
     )
     no_escape: bool = option(False, "do not escape & | < > ' \" [ ] as &amp; &#124; ...")
     normalize: bool = option(
-        False, "normalize quotes, dashes and spaces with Moses' punctuation normalizer first"
+        False, "normalize quotes, dashes and spaces with Moses' normalizer before tokenization"
     )
 
     def __post_init__(self) -> None:
