@@ -42,7 +42,7 @@ CONFIGS: list[tuple[type[Any], dict[str, Any]]] = [
     *((kind, {}) for kind in (TokenWinsConfig, Postprocessing, Detokenization, PositionDataConfig)),
     *((kind, {}) for kind in (CheckpointSelection, EditDataConfig, EditDictionaryConfig)),
     *((kind, {}) for kind in (ServerLimits, TuningConfig, VectorTraining, WeightSearch)),
-    (CorrectionConfig, {"models": ["model.pt"]}),
+    (CorrectionConfig, {"models": [__file__]}),
     (DecodingConfig, {"model": ["model.pt"]}),
     (PreparationConfig, {"labeled": "train.tsv"}),
     (ScoringConfig, {"kind": "translation", "models": ["model.pt"]}),
