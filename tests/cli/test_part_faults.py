@@ -138,8 +138,8 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "code", "problem"),
     [
         ("tokenize damaged --moses en", 1, "damaged/part-00002 has 2 bytes. Expected 1"),
-        ("tokenize missing --moses en", 1, "missing/part-00002 does not exist, but is in the man"),
-        ("tokenize shards --moses en", 1, "shards is not complete. Run the job again"),
+        ("tokenize missing --moses en", 1, "missing/part-00002 does not exist, but is listed"),
+        ("tokenize shards --moses en", 1, "shards is not complete. Run the job that"),
         ("filter two one --filter clean -o a/ b/", 2, "two has 2 files but one has 1. Parallel"),
         ("filter two one --filter clean -o a b", 2, "two has 2 files but one has 1. Parallel"),
         (
@@ -183,7 +183,7 @@ def test_a_text_that_changes_between_shards(
         in refused(capsys, 2, *words)
     )
     message = refused(capsys, 2, *words, "--force")
-    assert "--force would delete the parts of other shards. Delete shards instead." in message
+    assert "--force cannot be set with --shard. To start again, delete shards." in message
     assert contents(Path("shards")) == before
 
 
