@@ -138,11 +138,11 @@ class ShiftSimilarityConfig(AnalysisConfig):
         super().__post_init__()
         if len(self.offsets) < 2 or min(self.offsets) < 0:
             raise UsageError(
-                f"`offsets` is {list(self.offsets)}. Expected at least two numbers of 0 or more."
+                f"`offsets` is {list(self.offsets)}. Expected at least two values >= 0."
             )
 
 
 def _check_bounds(name: str, bounds: Sequence[int]) -> None:
     """Raise UsageError unless the upper bounds of buckets are increasing and above 0."""
     if not all(before < end for before, end in zip([0, *bounds], bounds, strict=False)):
-        raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers from 1.")
+        raise UsageError(f"`{name}` is {list(bounds)}. Expected increasing integers >= 1.")

@@ -150,7 +150,7 @@ def _read_sides(source: Path, target: Path, spelling: Path | None) -> tuple[list
     if not sources or len(sources) != len(targets):
         raise DataError(
             f"{source} has {len(sources)} lines but {target} has {len(targets)}. Both files must "
-            f"have the same number of lines, 1 or more.{m2_hint(source, target)}"
+            f"have the same number of lines, at least one.{m2_hint(source, target)}"
         )
     correct = spelling_corrector(spelling)
     return [" ".join(correct(line.split())) for line in sources], targets

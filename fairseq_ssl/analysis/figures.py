@@ -34,7 +34,7 @@ def figure(
         try:
             drawing.savefig(temporary, dpi=150)
         except ValueError as error:
-            raise DataError(f"{path} cannot be drawn: {error}") from None
+            raise DataError(f"{path} cannot be drawn: {error}. Use .pdf, .png or .svg.") from None
 
 
 def heat_map(
@@ -97,7 +97,7 @@ def draw_breakdown(table: ScoreBreakdown, path: Path) -> None:
     """
     rows = table.figure_rows()
     if not rows:
-        raise DataError(f"{path} cannot be drawn: there are no gold edits. Expected one or more.")
+        raise DataError(f"{path} cannot be drawn: there are no gold edits to score.")
     columns = list(zip(*rows.values(), strict=True))
     bars: dict[str, Sequence[float | None]] = {
         name: [scores and scores.mean for scores in column]

@@ -130,8 +130,8 @@ def first_sentences(
     copied = getattr(dictionary, "unknown", ())  # for models that copy, `index` adds every word
     if separator not in dictionary and separator not in copied:
         raise DataError(
-            f"The dictionary of {trained.task.cfg.data} does not contain {separator!r}. Expected "
-            "joined sentences, such as the output of fairseq-ssl position-data interpolate."
+            f"The dictionary of {trained.task.cfg.data} does not contain {separator!r}. Set "
+            "`separator` to the token between joined sentences (see fairseq-ssl position-data)."
         )
     mark = dictionary.index(separator)
     sources = [dataset.src[i] for i in chosen]

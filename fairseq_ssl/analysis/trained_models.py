@@ -17,7 +17,7 @@ from torch import Tensor
 from fairseq_ssl.analysis.configs import TranslationConfig
 from fairseq_ssl.checkpoints.ensembles import load_models
 from fairseq_ssl.data.id_batches import padded_batches
-from fairseq_ssl.errors import DataError, FairseqSslError
+from fairseq_ssl.errors import DataError, FairseqSslError, first_line
 from fairseq_ssl.inference.loading import require_one_direction, torch_device
 from fairseq_ssl.metrics.bleu import bleu_metric
 from fairseq_ssl.text.tokenization import LineRewriter, moses_detokenizer
@@ -38,7 +38,7 @@ class CheckedLines:
         try:
             ids: Tensor = self.lines[index]
         except (IndexError, OSError, OverflowError, ValueError) as error:
-            raise self.read_error(str(error)) from error
+            raise self.read_error(f"{first_line(error)}.") from error
         if not ids.numel():
             raise self.read_error("it contains a line without an end-of-sentence id.")
         oov_words = getattr(self.dictionary, "surfaces", ())
@@ -100,12 +100,12 @@ class TrainedModels:
             raise
         except FileNotFoundError:
             raise DataError(
-                f"{self.task.cfg.data} has no split {name!r} for "
+                f"{self.task.cfg.data} contains no split {name!r} for "
                 f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}. Choose a different "
                 "split, or binarize it with fairseq-preprocess."
             ) from None
         except Exception as error:  # fairseq raises many exception types for a damaged index
-            raise self._read_error(name, f"{error!r}.") from error
+            raise self._read_error(name, f"{type(error).__name__}: {error}.") from error
         dataset = self.task.dataset(name)
         read_error = partial(self._read_error, name)
         sides = {"src": self.task.source_dictionary, "tgt": self.task.target_dictionary}
@@ -130,19 +130,20 @@ class TrainedModels:
             self.task.max_positions(), self.model.max_positions()
         )
         if len(sizes) == 0:
+            name = next((n for n, split in self.task.datasets.items() if split is dataset), "")
             raise DataError(
-                f"The split in {self.task.cfg.data} contains no sentences. Choose another split."
+                f"The split {name!r} of {self.task.cfg.data} contains no sentences. Choose another."
             )
         if sizes.max() > min(max_length, max_tokens):
             raise DataError(
-                f"A sentence has {max(sizes)} tokens, but the model {self.path.name} supports at "
-                f"most {max_length} and `max_tokens` is {max_tokens}. Increase `max_tokens` or "
-                "remove longer sentences from the data."
+                f"A source sentence has {max(sizes)} tokens, but the model {self.path.name} "
+                f"supports at most {max_length} and `max_tokens` is {max_tokens}. Increase "
+                "`max_tokens` or remove longer sentences from the data."
             )
         if dataset.tgt is not None and dataset.tgt_sizes.max() > max_target_length:
             raise DataError(
-                f"A target has {dataset.tgt_sizes.max()} tokens, but the model {self.path.name} "
-                f"supports at most {max_target_length}. Remove longer sentences from the data."
+                f"A target sentence has {dataset.tgt_sizes.max()} tokens, but the model "
+                f"{self.path.name} supports at most {max_target_length}. Remove longer sentences."
             )
         for batch in padded_batches(sizes.tolist(), max_tokens):
             sample = dataset.collater([dataset[index] for index in batch])

@@ -36,7 +36,7 @@ def average(paths: Sequence[str | Path], moving: bool = False) -> State:
     """
     paths = path_list(paths)
     if not paths:
-        raise UsageError("There is nothing to average. Expected at least one checkpoint.")
+        raise UsageError("`paths` is empty. Expected at least one checkpoint.")
     state = _read(paths[0], moving)
     names = [name for name, weight in state["model"].items() if weight.is_floating_point()]
     sums = dict.fromkeys(names, torch.zeros((), dtype=torch.float64))
@@ -68,8 +68,8 @@ def _read(path: Path, moving: bool) -> State:
         stored = (state.get("extra_state") or {}).get("ema")
         if stored is None:
             raise DataError(
-                f"{path} contains no moving averages. Expected a checkpoint of a training run "
-                "with the option store_ema."
+                f"{path} contains no exponential moving averages (EMA). Expected a checkpoint of a "
+                "training run with --store-ema."
             )
         state["model"] = stored
     check_finite(state["model"], path)
@@ -94,6 +94,6 @@ def _check_same_model(first_path: Path, first: State, path: Path, state: State) 
     if difference is None:
         return
     raise DataError(
-        f"{path} and {first_path} have different models: {difference}. Expected checkpoints of "
-        "one training run."
+        f"{path} and {first_path} contain different models: {difference}. Expected checkpoints of "
+        "the same training run."
     )

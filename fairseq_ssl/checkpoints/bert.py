@@ -144,7 +144,7 @@ def _kind(config: Mapping[str, Any], folder: Path) -> Kind:
     model_type = config.get("model_type")
     if model_type not in KINDS:
         raise ConfigurationError(
-            f"{folder / CONFIG} has the model_type {model_type!r}. Expected {' or '.join(KINDS)}."
+            f"{folder / CONFIG}: model_type is {model_type!r}. Expected {' or '.join(KINDS)}."
         )
     return KINDS[model_type]
 
@@ -175,14 +175,14 @@ def check_bert_settings(config: dict[str, Any], path: Path) -> None:
 def _check_sizes(config: Mapping[str, Any], options: Any, folder: Path) -> None:
     """Raise ConfigurationError if an edit tagger's sizes do not match the language model."""
     wrong = [
-        f"{flag(option)} {config[name]} (it is {getattr(options, option)})"
+        f"{flag(option)} {config[name]} (currently {getattr(options, option)})"
         for name, option in SIZES.items()
         if config[name] != getattr(options, option)
     ]
     max_positions = config["max_position_embeddings"] - first_position(config)
     if options.max_source_positions > max_positions:
         own = options.max_source_positions
-        wrong.append(f"--max-source-positions {max_positions} or less (it is {own})")
+        wrong.append(f"--max-source-positions {max_positions} or less (currently {own})")
     if wrong:
         raise ConfigurationError(
             f"The sizes of the edit_tagger do not match the language model in {folder}. "

@@ -68,7 +68,7 @@ def inference_config(
     if arch not in ARCH_MODEL_REGISTRY:
         raise DataError(
             f"The checkpoint's architecture is {arch!r}, which is not registered with fairseq. "
-            "Expected an architecture of fairseq or of this package."
+            "Expected an architecture of fairseq or fairseq-ssl."
         )
     config["distributed_training"] |= dict.fromkeys(
         ("distributed_world_size", "distributed_num_procs", "nprocs_per_node"), 1
@@ -194,7 +194,7 @@ def to_stock(state: State) -> State:
     if task.get("right_to_left"):
         raise ConfigurationError(
             "The checkpoint decodes from right to left. fairseq and CTranslate2 would reverse its "
-            "translations. Use the checkpoint directly with the fairseq engine."
+            "translations. Use the checkpoint itself with the engine fairseq."
         )
     if not _is_stock(TASK_REGISTRY, task):
         task = {**task, "_name": "translation"}
@@ -269,14 +269,14 @@ def _check_positions(options: dict[str, Any]) -> None:
     """Raise DataError for positions that fairseq's own Transformer does not support."""
     if options.get("shape_positions") == "relative":
         raise DataError(
-            "A checkpoint with relative positions cannot be exported: fairseq's own "
-            "Transformer does not support them. Use the checkpoint directly."
+            "A checkpoint with relative positions cannot be exported: fairseq's own Transformer "
+            "does not support them. Use the checkpoint itself with the engine fairseq."
         )
     if options.get("shape_eval_offset"):
         raise DataError(
             f"The checkpoint has the option shape_eval_offset={options['shape_eval_offset']} and "
             "cannot be exported: the first position of fairseq's own Transformer is always 0. Use "
-            "the checkpoint directly."
+            "the checkpoint itself with the engine fairseq."
         )
 
 
@@ -299,10 +299,10 @@ def one_direction(state: State, source: str | None, target: str | None) -> State
     names = {name.removeprefix(DIRECTION_PREFIX).partition(".")[0] for name in state["model"]}
     direction = f"{source}-{target}"
     if direction not in names:
-        lacks = f"has no direction {direction}" if source and target else "has several directions"
+        lacks = f"no direction {direction}" if source and target else "several directions"
         raise UsageError(
-            f"The checkpoint {lacks}. Set `source_lang` and `target_lang` to the languages of "
-            f"{' or '.join(sorted(names))}."
+            f"The checkpoint contains {lacks}. Set `source_lang` and `target_lang` to the "
+            f"languages of one direction: {' or '.join(sorted(names))}."
         )
     prefix = f"{DIRECTION_PREFIX}{direction}."
     model = weights_below(state, prefix)

@@ -89,9 +89,10 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         except Exception as error:  # the converter raises many exception types
             if system_error(error) is not None:
                 raise
-            line = str(error).rpartition("\n")[2].strip()
+            line = str(error).rpartition("\n")[2].strip(" .")
             raise DataError(
-                f"CTranslate2 cannot convert this model with dictionaries in {data.folder}. {line}"
+                f"CTranslate2 cannot convert this model with the dictionaries in {data.folder}: "
+                f"{line}. Use the model's dictionaries, or the checkpoint itself."
             ) from None
         finally:
             flat.unlink(missing_ok=True)
@@ -117,7 +118,7 @@ def _options(state: State, data: TrainingData) -> argparse.Namespace:
     if unsupported:
         raise DataError(
             f"This model uses {unsupported[0]}, which CTranslate2 does not support. Use the "
-            "checkpoint directly."
+            "checkpoint itself with the engine fairseq."
         )
     named = {"_name": model["_name"], "task": "translation", "data": str(data.folder)}
     languages = {"source_lang": data.source, "target_lang": data.target}

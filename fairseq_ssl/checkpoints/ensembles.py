@@ -17,7 +17,7 @@ def check_registered() -> None:
 
     if not hasattr(checkpoint_utils.load_checkpoint_to_cpu, "patched_by"):
         raise ConfigurationError(
-            "The plug-in is not registered with fairseq. Call fairseq_ssl.register first."
+            "The plug-in is not registered with fairseq. Call fairseq_ssl.register() first."
         )
 
 
@@ -80,8 +80,8 @@ def load_models(
     except FileNotFoundError as error:
         if not data:
             raise DataError(
-                f"{listed} cannot be loaded without a data folder. Set `data_dir`. Only word-level "
-                "edit taggers do not need it."
+                f"{listed} cannot be loaded without a data folder. Set `data_dir` to the folder "
+                "with the model's dictionaries. Only word-level edit taggers do not need it."
             ) from error
         raise DataError(
             f"{listed} cannot be loaded with the data folder {data}: {error}. Set `data_dir` to "
@@ -110,13 +110,13 @@ def _check_architectures(paths: Sequence[str | Path]) -> None:
 
 def _loading_error(models: str, data: object, error: Exception) -> DataError:
     """Return the error for models that do not match a data folder or that cannot be built."""
-    line = (str(error).strip().splitlines() or [""])[-1].strip()
+    line = (str(error).strip().splitlines() or [""])[-1].strip(" .")
     if "state_dict" in str(error):  # weights that are missing or of other sizes
         return DataError(
-            f"{models} cannot be loaded with {data}. Expected the dictionaries of the training "
-            f"data. {line}"
+            f"{models} cannot be loaded with {data}: {line}. Expected the dictionaries of the "
+            "training data."
         )
     return DataError(
-        f"{models} cannot be loaded: fairseq cannot build a model with its options and {data}. "
-        f"{type(error).__name__}: {line}"
+        f"{models} cannot be loaded: fairseq cannot build a model with stored options and {data} "
+        f"({type(error).__name__}: {line}). Use another checkpoint of the run."
     )

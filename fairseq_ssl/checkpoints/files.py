@@ -58,9 +58,9 @@ def rejection_reason(path: str | Path, error: Exception) -> DataError:
             "Copy it again, or use another checkpoint of the run."
         )
     return UnsafeCheckpointError(
-        f"{path} was rejected and nothing in it was run: its pickle imports {name[1]!r}, "
-        "which no checkpoint of fairseq or of this package needs. Do not load this file. Ask its "
-        "author for a checkpoint that contains only tensors, numbers and text."
+        f"{path} was rejected and nothing in it was run: its pickle imports {name[1]!r}, which no "
+        "checkpoint of fairseq or fairseq-ssl needs. Do not load this file. Ask its author for a "
+        "checkpoint that contains only tensors, numbers and text."
     )
 
 
@@ -95,7 +95,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
             state = torch.load(source, weights_only=True, **options)
     except (OSError, RuntimeError) as error:
         raise DataError(
-            f"{path} cannot be read as a checkpoint: {first_line(error)}. Copy the file again."
+            f"{path} cannot be read: {first_line(error)}. If it is damaged, copy it again."
         ) from None
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None
@@ -234,8 +234,8 @@ def model_options(state: State) -> dict[str, Any]:
     options = state.get("args") or (state.get("cfg") or {}).get("model")
     if options is None:
         raise DataError(
-            "The checkpoint has no cfg or args, so its architecture is unknown. Expected a "
-            "checkpoint of fairseq-train, not weights alone."
+            "The checkpoint contains neither cfg nor args, so its architecture is unknown. "
+            "Expected a checkpoint of fairseq-train, not weights alone."
         )
     return dict(options) if isinstance(options, dict) else dict(vars(options))
 
@@ -290,8 +290,8 @@ def require_folder(folder: str | Path | None) -> Path:
     """Return `folder` as a path. Raise UsageError for None: checkpoints' folders are not used."""
     if folder is None:
         raise UsageError(
-            "The model needs its dictionaries. Set `data_dir` to their folder, because the folder "
-            "in the checkpoint is not used."
+            "`data_dir` is not set. Set it to the folder with the model's dictionaries. The folder "
+            "stored in the checkpoint is not used."
         )
     return Path(folder)
 
@@ -319,9 +319,9 @@ def training_data(
         ]
         if not matches:
             raise DataError(
-                f"The languages are neither in the checkpoint nor in the file names of {folder}. "
-                "Set `source_lang`, `target_lang` and `data_dir`, the folder of dict.SOURCE.txt "
-                "and dict.TARGET.txt."
+                "The languages of the model are neither in the checkpoint nor in the names of .idx "
+                f"files in {folder}. Set `source_lang` and `target_lang`, and set `data_dir` to "
+                "the folder with dict.SOURCE.txt and dict.TARGET.txt."
             )
         source, target = source or matches[0]["source"], target or matches[0]["target"]
     data = TrainingData(folder, str(source), str(target))

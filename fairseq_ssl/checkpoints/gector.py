@@ -225,8 +225,8 @@ class _Files:
         if file is not None:
             if encoder is None:
                 raise DataError(
-                    f"{file} contains only weights. Pass the folder of its encoder, with {CONFIG} "
-                    f"and {TOKENIZER}, or copy it to {own_encoder}."
+                    f"{file} contains only weights. Pass the folder of its encoder, which contains "
+                    f"{CONFIG} and {TOKENIZER}, or copy that folder to {own_encoder}."
                 )
             own = EncoderFiles.read(encoder)
             files = cls(path, [file], {}, dict(own.config), own.tokenizer)
@@ -238,7 +238,7 @@ class _Files:
             for name, exists in ((TOKENIZER, (path / TOKENIZER).is_file()), (names[0], weights)):
                 if not exists:
                     raise DataError(
-                        f"{path} contains no {name}. Expected the files of a GECToR model."
+                        f"{path} contains no {name}. Expected {CONFIG}, {TOKENIZER} and weights."
                     )
             tokenizer = "\n".join(read_lines(path / TOKENIZER))
             files = cls(path, weights, settings, config, tokenizer)
@@ -262,7 +262,7 @@ class _Files:
         length = self.settings.get("max_length", MAX_LENGTH)
         if not isinstance(length, int) or length < MIN_LENGTH:
             raise DataError(
-                f"{self.path / CONFIG} has the max_length {length!r}. Expected an integer, "
+                f"{self.path / CONFIG}: max_length is {length!r}. Expected an integer, "
                 f"{MIN_LENGTH} or more."
             )
         if not is_native(self.config):
@@ -321,9 +321,9 @@ def _th_file(path: Path) -> Path | None:
     """Return a model's `.th` file, or None for a `gector` folder. Reject any other path."""
     if not is_gector(path):
         raise DataError(
-            f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder of "
-            "fairseq-ssl export --to onnx, or a GECToR model: a folder whose config.json contains "
-            "model_id and label2id, or a .th file."
+            f"{path} is not an edit tagger. Expected a checkpoint of fairseq-train, a folder "
+            "written by fairseq-ssl export --to onnx, or a GECToR model: a folder whose "
+            "config.json contains model_id and label2id, or a .th file."
         )
     files = [path] if path.is_file() else sorted(path.glob("*.th"))
     if len(files) > 1:
@@ -355,9 +355,9 @@ def _public_encoder(settings: Mapping[str, Any], folder: Path) -> dict[str, Any]
     name = _public_name(settings)
     if name is None:
         raise DataError(
-            f"{folder} has the encoder {str(settings.get('model_id'))[:80]!r}, whose sizes are "
+            f"The encoder of {folder} is {str(settings.get('model_id'))[:80]!r}, whose sizes are "
             f"unknown. Expected one of {', '.join(ENCODERS)}. For a different encoder, pass its "
-            f"folder, or copy the folder to {folder / ENCODER}."
+            f"folder, or copy that folder to {folder / ENCODER}."
         )
     kind, size, *_ = name.split("-")
     names = XLNET_NAMES if kind == "xlnet" else SIZE_NAMES
@@ -383,7 +383,7 @@ def _read_state(files: Sequence[Path]) -> dict[str, Tensor]:
         if isinstance(weight, Tensor) and not UNUSED.search(name)
     }
     check_finite(weights, files[0])
-    _word_embeddings(weights)
+    _word_embeddings(weights, files[0])
     return weights
 
 
@@ -394,12 +394,12 @@ def _rename(name: str) -> str:
     return name
 
 
-def _word_embeddings(state: Mapping[str, Tensor]) -> str:
+def _word_embeddings(state: Mapping[str, Tensor], path: object = "The encoder") -> str:
     """Return the name of the word embeddings. Raise DataError unless they are a matrix."""
     name = next((name for name, weight in state.items() if "word_embedding" in name), None)
     if name is None or state[name].dim() != 2:
         raise DataError(
-            "The weights contain no word embeddings. Expected the weights of a GECToR model."
+            f"{path} contains no matrix of word embeddings. Expected the weights of a GECToR model."
         )
     return name
 
@@ -422,7 +422,7 @@ def _check_shapes(
     difference = weight_difference(state, expected)
     if difference is not None:
         raise DataError(
-            f"The weights of {path} do not match its {labels} labels and its encoder, a "
-            f"{config.get('model_type')}: {difference}. Expected the encoder with which the model "
-            "was trained."
+            f"The weights of {path} do not match its {labels} labels and its encoder "
+            f"({config.get('model_type')}): {difference}. Expected the encoder with which the "
+            "model was trained."
         )

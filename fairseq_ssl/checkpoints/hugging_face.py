@@ -81,7 +81,7 @@ def _check_index(path: Path) -> None:
     wrong = [name for name in names if not _are_names([name])]
     if wrong:
         raise UnsafeCheckpointError(
-            f"{path} names the file {str(wrong[0])[:60]!r}. Expected names of files in its folder."
+            f"{path} names the file {str(wrong[0])[:60]!r}. Expected files in the same folder."
         )
 
 

@@ -26,7 +26,7 @@ def check_replaceable(output: Path, required: str, kind: str) -> None:
         kind: noun phrase for the error message, such as "a CTranslate2 model".
     """
     if output.is_symlink():
-        raise UsageError(f"{output} is a link, so it is not replaced. Pass the folder itself.")
+        raise UsageError(f"{output} is a symbolic link, so it is not replaced. Pass its target.")
     if output.exists() and not (output / required).is_file():
         raise UsageError(
             f"{output} exists and is not {kind}, so it is not replaced. Choose another output."

@@ -60,19 +60,19 @@ class OnnxConfig:
         content = read_json(folder / CONFIG, dict)
         if {name: content.get(name) for name in FORMAT} != FORMAT:
             raise FormatError(
-                f"{CONFIG} is not that of a {FORMAT['format']}, version {FORMAT['version']}"
+                f"{CONFIG} does not describe a {FORMAT['format']}, version {FORMAT['version']}"
             )
         values = {field.name: content.get(field.name) for field in fields(cls)}
         for field in fields(cls)[:-1]:
             value = values[field.name]
             if type(value).__name__ != field.type or (isinstance(value, int) and value < 0):
-                raise FormatError(f"{CONFIG} has an invalid {field.name}, {str(value)[:40]!r}")
+                raise FormatError(f"{field.name} in {CONFIG} is invalid: {str(value)[:40]!r}")
         if values["edit_unit"] not in UNITS or not values["padding"] < values["vocabulary"]:
-            raise FormatError(f"{CONFIG} has an invalid edit_unit, padding or vocabulary")
+            raise FormatError(f"{CONFIG} contains an unknown edit_unit or padding >= vocabulary")
         try:
             return cls(**{**values, "search": CorrectionSearch(**values["search"])})
         except (TypeError, UsageError) as error:
-            raise FormatError(f"{CONFIG} has an invalid search: {error}") from None
+            raise FormatError(f"{CONFIG} contains invalid search options ({error})") from None
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ def _check_node(node: Any, path: Path) -> None:
     if domain not in OWN_DOMAINS:
         raise UnsafeCheckpointError(
             f"{path} was rejected: it contains the operator {name!r} from the domain {domain!r}. "
-            "Expected only ONNX operators."
+            "Expected only standard ONNX operators."
         )
     for attribute in (part for number, part in fields if number == ATTRIBUTE):
         for number, part in _fields(attribute):

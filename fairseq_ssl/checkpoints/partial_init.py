@@ -32,16 +32,14 @@ def symbol_rows(
         embeddings: embeddings of the checkpoint, with at most one row per symbol.
     """
     if path is None:
-        raise UsageError(f"Set {flag} to the dictionary with which {checkpoint} was trained.")
+        raise UsageError(f"{flag} is not set. Expected the dictionary of {checkpoint}.")
     if not path.is_file():
-        raise DataError(
-            f"The dictionary {path} of {checkpoint} does not exist. Set {flag} to the file."
-        )
+        raise DataError(f"{path} does not exist. Set {flag} to the dictionary of {checkpoint}.")
     symbols = [*RESERVED, *(word for word, _ in read_entries(path))]
     if len(symbols) < len(embeddings):
         raise DataError(
             f"The dictionary {path} has {len(symbols)} symbols but {checkpoint} has "
-            f"{len(embeddings)} embeddings. Set {flag} to the dictionary of its training run."
+            f"{len(embeddings)} embeddings. Set {flag} to the dictionary with which it was trained."
         )
     return {symbol: row for row, symbol in enumerate(symbols[: len(embeddings)])}
 
@@ -92,9 +90,8 @@ def classifier_encoder_weights(
     ]
     if wrong:
         raise DataError(
-            f"{path} lacks the weight {ENCODER_PREFIX}{wrong[0]}, or its shape does not match the "
-            f"options of the {architecture(state)} in the checkpoint. Use another checkpoint of "
-            "the run."
+            f"{path} contains no weight {ENCODER_PREFIX}{wrong[0]} with the shape that the stored "
+            f"options of the {architecture(state)} require. Use another checkpoint of the run."
         )
     rows = symbol_rows(dictionary, path, "--classifier-encoder-dict", weights[embedding])
     initial, count = rows_by_symbol(weights[embedding], rows, symbols, start[embedding])
@@ -121,8 +118,8 @@ def recurrent_encoder_weights(
     state = read_checkpoint(path)
     if not architecture(state).startswith("recurrent_lm"):
         raise ConfigurationError(
-            f"{path} is a {architecture(state)}. Expected a recurrent_lm trained with --task "
-            "language_modeling."
+            f"{path} contains a model of the architecture {architecture(state)}. Expected a "
+            "recurrent_lm, trained with --task language_modeling."
         )
     weights = weights_below(state, DECODER_PREFIX)
     wrong = [

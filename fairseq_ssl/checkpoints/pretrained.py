@@ -48,7 +48,7 @@ class EncoderFiles:
         except (KeyError, TypeError, ValueError):
             pass
         raise DataError(
-            "The checkpoint has no readable config or tokenizer for its encoder. Use another "
+            "The checkpoint contains no valid config and tokenizer of its encoder. Use another "
             "checkpoint of the run."
         )
 
@@ -64,8 +64,8 @@ def _tokenizer_json(folder: Path) -> str:
     fast = getattr(load_tokenizer(folder), "backend_tokenizer", None)
     if fast is None:
         raise DataError(
-            f"{folder} has no fast tokenizer. Expected a tokenizer.json, or files that "
-            "transformers can convert to it."
+            f"{folder} contains no fast tokenizer. Expected tokenizer.json, or tokenizer files "
+            "that transformers can convert to it."
         )
     text: str = fast.to_str()
     return text
@@ -143,8 +143,8 @@ def of_config(given: dict[str, Any], loader: str = "AutoModel") -> Any:
         loader: name of the transformers class that builds the model.
     """
     loaders = _transformers(None)
-    check_settings(given, "The configuration of a BERT in the checkpoint")
-    kind = _check_kind(given.get("model_type"), "The configuration of a BERT in the checkpoint")
+    check_settings(given, "The encoder config in the checkpoint")
+    kind = _check_kind(given.get("model_type"), "The encoder config in the checkpoint")
     settings = {name: value for name, value in given.items() if name != "model_type"}
     with library_errors(f"The {kind} of the checkpoint cannot be built"):
         settings = loaders.AutoConfig.for_model(kind, **settings)
@@ -184,8 +184,8 @@ def ends(tokenizer: Any) -> tuple[int, int]:
     last = tokenizer.eos_token_id if last is None else last
     if first is None or last is None:
         raise DataError(
-            f"The tokenizer in {tokenizer.name_or_path} has no start and end tokens. Expected a "
-            "tokenizer of a model such as BERT or RoBERTa."
+            f"The tokenizer in {tokenizer.name_or_path} has no start token or no end token. "
+            "Expected the tokenizer of a model such as BERT or RoBERTa."
         )
     return int(first), int(last)
 
@@ -221,7 +221,7 @@ def _check_kind(kind: Any, where: str) -> str:
     known = {*modeling.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *PERMUTED}
     if not isinstance(kind, str) or kind not in known:
         raise DataError(
-            f"{where} has the model_type {kind!r}. Expected a masked language model that is part "
-            "of transformers, such as BERT or RoBERTa."
+            f"{where} contains the model_type {kind!r}. Expected a masked language model that is "
+            "part of transformers, such as BERT or RoBERTa."
         )
     return kind

@@ -26,8 +26,8 @@ MAX_SIZE = 10_000
 MAX_INTEGER = 10**30
 
 EXPECTED = (
-    "Expected numbers, strings, True, False, None, lists, tuples and dictionaries of these, "
-    "and sums and products of numbers or lists, within moderate sizes."
+    "Expected numbers, strings, True, False, None, or lists, tuples and dictionaries of these, up "
+    f"to {MAX_SIZE:,} items. The only operators are + and *, for numbers and lists."
 )
 
 Sized = tuple[Any, int]

@@ -40,7 +40,7 @@ class CheckpointSelection:
     def __post_init__(self) -> None:
         check(self)
         if self.by and self.last is None:
-            raise UsageError("`by` needs `last`, the number of checkpoints. Set both.")
+            raise UsageError("`by` needs `last`, the number of checkpoints. Set `last` too.")
 
     def paths(self, inputs: Sequence[str | Path]) -> list[Path]:
         """Return the selected checkpoints, or `inputs` if neither `last` nor `best` is set.
@@ -56,11 +56,11 @@ class CheckpointSelection:
         paths = path_list(inputs)
         if self.last or self.best:
             if len(paths) != 1:
-                raise UsageError("`last` and `best` need one folder. Pass the folder of the run.")
+                raise UsageError("`last` and `best` need one path. Pass the folder of the run.")
             return self._last(paths[0]) if self.last else self._best(paths[0])
         for path in paths:
             if path.is_dir():
-                raise UsageError(f"{path} is a folder. Set `last` or `best`.")
+                raise UsageError(f"{path} is a folder. Set `last` or `best`, or pass files.")
         return paths
 
     def _last(self, folder: Path) -> list[Path]:
@@ -69,10 +69,10 @@ class CheckpointSelection:
         if len(paths) < count:
             other = next(kind for kind in PATTERNS if kind != by)
             number = len(_numbered_checkpoints(folder, other))
-            hint = f" To use those saved by {other} ({number}), set `by`." if number else ""
+            hint = f" To use the {number} saved by {other}, set `by` to {other}." if number else ""
             raise DataError(
-                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected {count}. "
-                f"Average fewer.{hint}"
+                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected at least "
+                f"{count}. Decrease `last`.{hint}"
             )
         return paths[-count:]
 
@@ -93,7 +93,7 @@ class CheckpointSelection:
         if len(ranked) < count:
             raise DataError(
                 f"{folder} contains {len(ranked)} checkpoints with a validation score. Expected "
-                f"{count}. Average fewer, or train with validation and keep more checkpoints."
+                f"{count}. Decrease `best`, or train with validation and keep more checkpoints."
             )
         in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
         return [ranked[updates][1] for _, updates in in_order[-count:]]

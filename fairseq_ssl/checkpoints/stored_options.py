@@ -156,7 +156,7 @@ class _Options:
         if depth > MAX_DEPTH or self.values > MAX_VALUES:
             raise self.error(f"{name} is nested too deeply or has too many values")
         if not isinstance(value, PLAIN):
-            raise self.error(f"{name} is a {type(value).__name__}; expected text and numbers")
+            raise self.error(f"{name} is a {type(value).__name__}; expected a plain value")
         if isinstance(value, str):
             self._check_text(name, value)
         if isinstance(value, list | tuple):
@@ -184,7 +184,9 @@ class _Options:
                 del values[key]
         for key in list(values):
             if not isinstance(key, int | str):
-                raise self.error(f"{name} has a key of type {type(key).__name__}; expected a name")
+                raise self.error(
+                    f"{name} has a {type(key).__name__} key; expected text or integers"
+                )
             if key in UNUSED or key in REMOVED:
                 self._check_removed(key, values.pop(key))
                 continue
@@ -199,8 +201,8 @@ class _Options:
     def _check_removed(self, key: str, value: Any) -> None:
         if key in REMOVED and value != REMOVED[key]:
             raise DataError(
-                f"{self.path} was trained with {key}={shortened(value)}. This version supports "
-                f"only {REMOVED[key]!r}. Use version 0.2 of fairseq-ssl."
+                f"{self.path} was trained with {key}={shortened(value)}. This version of "
+                f"fairseq-ssl supports only {REMOVED[key]!r}. Use version 0.2 of fairseq-ssl."
             )
 
     def _drop_paths(self, values: dict[Any, Any], key: str, is_namespace: bool) -> None:

@@ -71,7 +71,7 @@ def _check_supported(model: Any) -> None:
         return
     raise DataError(
         f"The model {problem}, which token classifiers of transformers do not support. Expected an "
-        "unfactorized word-level edit tagger. Convert other models to ONNX."
+        "unfactorized word-level edit tagger. Export other models to ONNX."
     )
 
 
@@ -134,8 +134,8 @@ def _load(built: Any, state: Mapping[str, Tensor]) -> None:
     if head != {f"{HEAD}.weight", f"{HEAD}.bias"}:
         kind = built.config.model_type
         raise DataError(
-            f"The token classifier of {kind!r} in transformers has a different head than the edit "
-            "tagger, so the model cannot be exported to this format. Convert it to ONNX."
+            "The edit tagger cannot be exported to this format: the token classifier of "
+            f"transformers for {kind!r} has a different head. Export the edit tagger to ONNX."
         )
     missing, _ = built.load_state_dict(state, strict=False)
     if missing:

@@ -65,7 +65,7 @@ def add_corrector(parser: argparse.ArgumentParser) -> None:
 def check_models(models: Sequence[Path], inputs: str) -> None:
     """Raise UsageError if the last of several --model values is an input, not a checkpoint."""
     if len(models) > 1 and models[-1].is_file() and not is_checkpoint(models[-1]):
-        raise UsageError(f"{models[-1]} is not a checkpoint. Write {inputs} before --model.")
+        raise UsageError(f"{models[-1]} is not a checkpoint. Pass {inputs} before --model.")
 
 
 def tagger_device(args: argparse.Namespace) -> Any:
@@ -75,7 +75,7 @@ def tagger_device(args: argparse.Namespace) -> Any:
         return args.device
     if args.device not in (None, "auto", "cpu"):
         raise UsageError(
-            f"--device is {args.device}, but models in ONNX format run only on the CPU. Pass cpu."
+            f"--device is {args.device}, but ONNX models run only on the CPU. Pass --device cpu."
         )
     return "cpu"
 

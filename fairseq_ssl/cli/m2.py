@@ -86,7 +86,7 @@ def add_pipeline(parser: options.Options, untyped: str) -> None:
 def pipeline(args: argparse.Namespace) -> str | None:
     """Return the name of the spaCy pipeline, or None for --untyped."""
     if args.untyped and args.spacy_model:
-        raise UsageError("--untyped does not use --spacy-model. Drop one of them.")
+        raise UsageError("--untyped does not use --spacy-model. Remove one of them.")
     return None if args.untyped else str(args.spacy_model or m2.SPACY_MODEL)
 
 

@@ -51,7 +51,7 @@ def integer(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
 def _shard(word: str) -> tuple[int, int]:
     index, total = (parse_integer(part) for part in word.partition("/")[::2])
     if index is None or total is None or not 1 <= index <= total:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a shard. Expected I/N, from 1/N to N/N.")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a shard. Expected I/N, 1 <= I <= N.")
     return index, total
 
 
@@ -332,7 +332,7 @@ def byte_size(word: str) -> int:
     """Parse a size such as 500M or 4G, as an argparse type. Return the number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a size. Expected bytes, such as 500M.")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a size. Expected bytes, as in 500M.")
     return int(match[1]) << UNITS[match[2]]
 
 
@@ -462,7 +462,7 @@ def chosen_device(args: argparse.Namespace, gpus: Gpus = torch_gpus) -> str:
     has_gpu = args.device != "cpu" and gpus() > 0
     if args.device == "cuda" and not has_gpu:
         raise UsageError(
-            "--device is cuda, but no CUDA device is available. Drop --device, or pass cpu."
+            "--device is cuda, but there is no CUDA device. Remove it, or pass --device cpu."
         )
     return "cuda" if has_gpu else "cpu"
 

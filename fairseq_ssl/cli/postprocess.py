@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     config = Postprocessing(**passed(args, Postprocessing))
     parameters = changed_options(config)
     if not parameters:
-        raise UsageError(f"No step is selected. Pass one or more of {ORDER}.")
+        raise UsageError(f"No step is selected. Pass at least one of {ORDER.replace(' ', ', ')}.")
     for option in COPYING:
         if config.copy_unknown and getattr(args, option) is None:
             raise UsageError(f"--copy-unknown needs {flag(option)}.")

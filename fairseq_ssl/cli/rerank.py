@@ -140,10 +140,10 @@ def _named_lists(words: Sequence[str]) -> dict[str, Path]:
         given, path = options.split_name(word)
         name = path.name.partition(".")[0] if given is None else given
         if not name or name != "".join(name.split()) or "=" in name:
-            raise UsageError(f"{word!r} is not NAME=LIST. A name cannot contain spaces or =.")
+            raise UsageError(f"{word!r} has no valid NAME. Pass NAME=LIST, no spaces or = in NAME.")
         if name in lists:
             raise UsageError(
-                f"Two lists have the name {name!r}. Pass each list with its own NAME=LIST."
+                f"Two lists have the name {name!r}. Pass NAME=LIST with different names."
             )
         lists[name] = path
     return lists
@@ -326,7 +326,7 @@ def _add_apply(subcommands: Subcommands) -> None:
 def _apply(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
-        raise UsageError("The scores need weights. Pass either --weights or --weight.")
+        raise UsageError("Pass the weights of the scores with either --weights or --weight.")
     if args.weights:
         text = "\n".join(options.input_lines(args.weights))
         weights = parse_weights(text, str(args.weights))
@@ -348,7 +348,7 @@ def _parse_weights(words: Sequence[str]) -> dict[str, float]:
         except ValueError:
             weight = math.nan
         if not equals or not name or math.isnan(weight):
-            raise UsageError(f"--weight is {word!r}. Expected NAME=W, such as l2r=0.5.")
+            raise UsageError(f"--weight is {word!r}. Expected NAME=W, where W is a number.")
         if name in weights:
             raise UsageError(f"--weight {name} is passed twice. Pass each name once.")
         weights[name] = weight

@@ -160,7 +160,7 @@ def _add_errant(subcommands: Subcommands) -> None:
 def _errant(args: argparse.Namespace) -> Metric:
     if args.gold and (args.source or args.reference):
         raise UsageError(
-            "--gold already contains sources and edits. Drop --source and --reference."
+            "--gold already contains sources and edits. Remove --source and --reference."
         )
     if not args.gold and not (args.source and args.reference):
         raise UsageError("There are no gold edits. Pass --gold, or --source and --reference.")
@@ -172,7 +172,7 @@ def _errant(args: argparse.Namespace) -> Metric:
         raise UsageError("--figure needs --by.")
     model = pipeline(args)
     if args.by in TYPED and args.untyped and not (args.by == "share" and args.gold):
-        raise UsageError(f"--by {args.by} needs types. Drop --untyped.")
+        raise UsageError(f"--by {args.by} needs edit types. Remove --untyped.")
     options: dict[str, Any] = {
         "model": model or SPACY_MODEL,
         "untyped": args.untyped,
@@ -207,7 +207,7 @@ def _run(args: argparse.Namespace) -> None:
     for path in args.baseline:
         if str(path) in systems and not path.exists():
             file = systems[str(path)][0]
-            raise UsageError(f"--baseline {path} is the name of a system. Pass its file, {file}.")
+            raise UsageError(f"--baseline {path} is the name of a system. Pass its file: {file}")
     metric = METRICS[args.subcommand](args)
     scores = metrics.score_systems(metric, systems, args.baseline, args.resamples)
     if args.by:

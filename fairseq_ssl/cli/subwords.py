@@ -73,7 +73,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 def _train(args: argparse.Namespace) -> None:
     for tag in args.tags:
         if Path(tag).is_file():
-            raise UsageError(f"{tag} is a file. Pass files before --tags.")
+            raise UsageError(f"--tags contains the file {tag}. Pass files before --tags.")
     for path in args.text:
         if path.name in [f"{args.output.name}{end}" for end in (".model", ".codes", ".vocab")]:
             options.check_output(args.output.with_name(path.name), path)

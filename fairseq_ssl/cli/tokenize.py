@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
         options.print_summary(tokenize_file(args.file, rules=rules, truecase=args.truecase, **job))
         return
     if args.output:
-        raise UsageError("--train-truecase writes a model and no text. Drop --output.")
+        raise UsageError("--train-truecase writes a model and no text. Remove --output.")
     options.check_output(args.train_truecase, args.file)
     with exclusive(args.train_truecase):
         _train(args, rules)

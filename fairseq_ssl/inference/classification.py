@@ -144,7 +144,7 @@ class TextClassifierPipeline:
         except FairseqSslError:
             raise
         except Exception as error:  # fairseq raises many exception types for a damaged index
-            raise self._read_error(f"{error!r}.") from error
+            raise self._read_error(f"{type(error).__name__}: {error}.") from error
         self.warn_truncated(dataset.truncated)
         return dataset
 
@@ -241,7 +241,7 @@ class TextClassifierPipeline:
         if settings.get("drop_unknown"):  # written by version 0.2
             raise DataError(
                 f"{path} contains the setting drop_unknown, which is no longer supported. Run "
-                "`fairseq-ssl classify prepare` and the training again."
+                "`fairseq-ssl classify prepare` again, and train a new model."
             )
         return settings
 

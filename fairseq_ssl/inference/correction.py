@@ -132,7 +132,7 @@ class CorrectionConfig(CorrectionSearch):
             )
         if self.encoder is not None and self.format != GECTOR:
             raise UsageError(
-                f"`encoder` is only for GECToR models, not for {self.format}. Remove it."
+                f"`encoder` is only for GECToR models, not for the format {self.format}. Remove it."
             )
         if self.device != "cpu" and self.format == ONNX:
             raise UsageError(

@@ -60,7 +60,7 @@ class CTranslate2Decoder:
         if config.device not in ("cpu", *["cuda"] * bool(gpus)):
             raise UsageError(
                 f"`device` is {str(config.device)!r}, which is not available. Expected cpu, or "
-                "cuda on a machine with a GPU. The engine fairseq also supports cuda:1."
+                "cuda on a machine with a GPU. The engine fairseq also supports cuda:N."
             )
         self.gpu = worker % gpus if gpus else 0
         self.threads = config.threads or int(is_worker())
@@ -158,7 +158,8 @@ class CTranslate2Decoder:
         except (RuntimeError, ValueError, MemoryError) as error:
             if not any(reason in str(error) for reason in TOO_LARGE):
                 raise DataError(
-                    f"CTranslate2 cannot decode with {config.model[0]}: {first_line(error)}"
+                    f"CTranslate2 cannot decode with {config.model[0]}: {first_line(error)}. Use "
+                    "the checkpoint with the engine fairseq."
                 ) from None
             if len(sentences) == 1:
                 return [None]
@@ -323,7 +324,7 @@ class FairseqDecoder:
         try:
             self.generator = self.task.build_generator(self.models, config.generation)
         except AssertionError as error:
-            raise UsageError(f"fairseq rejects a search option: {error}. Change it.") from None
+            raise UsageError(f"fairseq rejects the search options: {error}. Change them.") from None
         self.stripped = get_symbols_to_strip_from_output(self.generator)
 
     def _search(self, data: Any, batch: list[int], ids: Sequence[int]) -> list[Hypotheses]:
@@ -380,8 +381,8 @@ def fairseq_config(config: DecodingConfig) -> Any:
         problem = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
         given = " ".join([*option_words(_own_options(config)), *config.fairseq_options])
         raise UsageError(
-            f"The task of {config.model[0]} rejects the options {given}. Expected valid options of "
-            f"fairseq-interactive. {problem}"
+            f"fairseq-interactive rejects the options {given} for the task of {config.model[0]} "
+            f"({problem}). Correct `fairseq_options`."
         ) from None
     assert isinstance(parsed, Namespace)
     defaults = {name: parser.get_default(name) for name in NOT_SUPPORTED}

@@ -63,11 +63,11 @@ def check_weights(weights: Sequence[float], models: int) -> None:
     """Raise UsageError unless `weights` is empty, or has `models` values >= 0 with a sum > 0."""
     if weights and len(weights) != models:
         raise UsageError(
-            f"`weights` has length {len(weights)}. Expected one weight for each of {models} models."
+            f"`weights` contains {len(weights)} values. Expected {models}, one for each model."
         )
     if weights and not (min(weights) >= 0 < sum(weights) < math.inf):
         raise UsageError(
-            f"`weights` is {tuple(weights)}. Expected values of 0 or more with a sum above 0."
+            f"`weights` is {', '.join(map(str, weights))}. Expected values >= 0 with a sum > 0."
         )
 
 
@@ -78,7 +78,7 @@ def require_one_direction(model: Any, path: str | Path) -> None:
     if not isinstance(model, FairseqEncoderDecoderModel):
         raise DataError(
             f"{path} is not a translation model for one direction. Choose another checkpoint. If "
-            "the model translates in both directions, export one of them."
+            "it is a two-way model, export one direction with fairseq-ssl export."
         )
 
 
@@ -135,8 +135,7 @@ def load_taggers(
     models, _, task = load_models(paths, data=str(data_dir or ""))
     if not isinstance(task, EditLabelingTask):
         raise DataError(
-            f"{paths[0]} is not an edit tagger. Expected a model trained with the task "
-            "edit_labeling."
+            f"{paths[0]} is not an edit tagger. Expected a model of the task edit_labeling."
         )
     return _prepared(models, device), task
 
@@ -253,8 +252,8 @@ def check_models(scoring: ScoringConfig) -> dict[str, Any]:
         kind = TASKS.get(str(name), TRANSLATION)
         if kind != scoring.kind:
             raise UsageError(
-                f"{path} was trained with the task {name}, so its kind is {kind}. Expected the "
-                f"kind {scoring.kind}."
+                f"{path} was trained with the task {name}, so its kind is {kind}. Expected a model "
+                f"of the kind {scoring.kind}."
             )
     if scoring.kind == TRANSLATION:
         data = training_data(states[0], scoring.data_dir, *scoring.languages)
@@ -289,8 +288,8 @@ def are_right_to_left(models: Iterable[str | Path]) -> bool:
     directions = {bool(task.get("right_to_left")) for task in options}
     if len(directions) > 1:
         raise UsageError(
-            "Some of the models decode from right to left and some from left to right. Use each "
-            "kind separately."
+            "Some of the models decode from right to left and some from left to right. Use the "
+            "models of one direction."
         )
     return directions.pop()
 

@@ -117,8 +117,8 @@ def _export_tagger(
 
     if quantization not in QUANTIZATIONS[: 1 + (to == "onnx")]:
         raise UsageError(
-            f"`quantization` is {quantization}, which {to} does not support. Expected float32, or "
-            "int8 for onnx."
+            f"`quantization` is {quantization}, which the format {to} does not support. Expected "
+            "float32, or int8 for onnx."
         )
     arch, search = "gector", DEFAULT
     with quiet(logging.INFO):
@@ -131,8 +131,7 @@ def _export_tagger(
             arch = architecture(read_checkpoint(checkpoint))
             if not arch.startswith("edit_tagger"):
                 raise UsageError(
-                    f"{checkpoint} has the architecture {arch!r}. Expected an edit tagger for the "
-                    f"conversion to {to}."
+                    f"{checkpoint} has the architecture {arch!r}. Expected an edit tagger."
                 )
             (model, *_), _, task = load_models([checkpoint], **options)
     model.float().eval().prepare_for_inference_(None)
@@ -155,8 +154,8 @@ def _read_direction(checkpoint: Path, to: str, source: str | None, target: str |
         return one_direction(state, source, target)
     if to == "translation":
         raise UsageError(
-            f"{checkpoint} contains a single direction. Expected a two-way model for the "
-            "conversion to translation."
+            f"{checkpoint} contains a single direction. Expected a two-way model for the export to "
+            "translation."
         )
     if to == "fairseq" and (source or target):
         raise UsageError(

@@ -83,7 +83,7 @@ def score_nbest_file(
         progress: creates the progress report, which receives the number of scored candidates.
     """
     if config.kind == TRANSLATION and source is None:
-        raise UsageError("`translation` needs `source`, the file of source sentences.")
+        raise UsageError("`source` is not set. Translation models need the source sentences.")
     files = {
         "source": optional_path(source),
         "source_subwords": model_file(source_subwords) if source_subwords else None,
@@ -234,9 +234,9 @@ class NBestScorer:
             if self.source is not None and number not in sources:
                 if number >= len(lines):
                     raise DataError(
-                        f"{block.place(index)} has the sentence index {number}, but "
-                        f"{self.source} has {len(lines)} lines. Indices start at 0. Expected the "
-                        "source sentences of the list."
+                        f"{block.place(index)} has the sentence index {number}, but {self.source} "
+                        f"has {len(lines)} lines. Indices start at 0. Expected the source "
+                        "sentences of the n-best list."
                     )
                 sources[number] = segment_source(lines[number]).split()
             pairs.append((sources.get(number, []), segment(candidate.text).split()))

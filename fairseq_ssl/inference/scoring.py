@@ -123,6 +123,6 @@ def check_known_tokens(unknown: int, tokens: int, where: str) -> None:
     if unknown > tokens / 2:
         raise DataError(
             f"{unknown} of the {tokens} tokens in {where} are not in the model's dictionary. The "
-            "text must be segmented like the training data: set `subwords` for both sides, or "
-            "check the languages."
+            "text must be segmented like the training data. Set `subwords` to the model's subword "
+            "models, or check the languages."
         )

@@ -224,7 +224,7 @@ class _Endpoints:
 
         start = self._batcher.start
         if start is not None and time.monotonic() - start > self._limits.batch_seconds:
-            return JSONResponse({"error": "A correction does not end. Restart the server."}, 503)
+            return JSONResponse({"error": "A correction takes too long. Restart the server."}, 503)
         waiting = self._batcher.waiting
         return JSONResponse({"status": "ok", "active": self._active, "waiting": waiting})
 
@@ -308,11 +308,11 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
             ends = ["\n"] * (len(lines) - 1) + [""] * bool(lines)
             if any(map(LINE_END.search, lines)):
                 raise _RequestError(
-                    400, 'A string of "lines" contains several lines. Expected one line.'
+                    400, 'A string of "lines" contains several lines. Expected one line per string.'
                 )
         case _:
             expected = 'the string "text" or the list of strings "lines"'
-            raise _RequestError(400, f"Expected an object with {expected}.")
+            raise _RequestError(400, f"Expected a JSON object that contains only {expected}.")
     length = sum(map(len, lines)) + len(lines) - 1
     if length > max_length:
         message = f"The text has {length:,} characters. Expected up to {max_length:,}."

@@ -119,7 +119,7 @@ class DecodingConfig:
             )
         for name, needed in NEEDED.items():
             if getattr(self, name) != getattr(type(self), name) and not getattr(self, needed):
-                raise UsageError(f"`{name}` needs `{needed}`. Set it, or remove `{name}`.")
+                raise UsageError(f"`{name}` needs `{needed}`. Set `{needed}`, or remove `{name}`.")
         if self.nbest > self.beam and not self.sampling:
             raise UsageError(
                 f"`nbest` is {self.nbest}, more than `beam` ({self.beam}). Increase `beam`."

@@ -171,8 +171,8 @@ class LocalExecutor:
                 "notebook, import your functions and classes from a module."
             ) * is_first
             raise DataError(
-                "A worker process was killed, possibly because memory was full. Run the same "
-                f"command again, with fewer `jobs` if it needs too much memory.{hint}"
+                "A worker process was killed, possibly because memory was full. Run the job again, "
+                f"with a smaller value of `jobs` if memory was full.{hint}"
             ) from None
         finally:
             # Without waiting, Python 3.10 can deadlock: its manager thread waits for its own lock
@@ -268,9 +268,7 @@ class RayExecutor:
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
         except ray.exceptions.RayError as error:
-            raise DataError(
-                f"The Ray cluster failed: {error}. Run the same command again."
-            ) from None
+            raise DataError(f"The Ray cluster failed: {error}. Run the job again.") from None
 
     def _parallel_items(self, resources: Mapping[str, float]) -> int:
         """Return the number of items that the cluster can process in parallel."""
@@ -304,7 +302,7 @@ def _call_remote(version: str, folder: str, sent: bytes, item: Any) -> Any:
     if version != __version__:
         raise DataError(
             f"A machine of the Ray cluster has version {__version__} of fairseq_ssl. Expected "
-            f"{version}. Install it on all machines."
+            f"{version}. Install the same version on all machines."
         )
     with suppress(OSError):
         os.chdir(folder)

@@ -387,7 +387,7 @@ class ResumableFiles:
         for file, size in zip(self._files, self._sizes, strict=True):
             if file.tell() < size:
                 raise DataError(
-                    f"{file.name} has {file.tell()} bytes. Expected {size} or more. {AGAIN}"
+                    f"{file.name} has {file.tell()} bytes. Expected at least {size}. {AGAIN}"
                 )
             file.truncate(size)
             file.seek(size)

@@ -302,7 +302,7 @@ class JobFolder:
         """
         if overwrite and self.shard != (1, 1):
             raise UsageError(
-                f"`overwrite` would delete the parts of other shards. Delete {self.first} instead."
+                f"`overwrite` cannot be set with `shard`. To start again, delete {self.first}."
             )
         is_complete = False
         for folder in self.folders:

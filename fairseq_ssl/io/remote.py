@@ -53,7 +53,7 @@ def as_path(value: str | Path) -> Path:
         return Path(rest)
     if rest[:1] in ("", "/"):
         raise DataError(
-            f"{value} contains no bucket or host. Expected a URL such as s3://bucket/file."
+            f"{value} contains no bucket or host. Expected a URL such as: s3://bucket/file"
         )
     return RemotePath(value)
 

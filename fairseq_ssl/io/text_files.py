@@ -86,11 +86,11 @@ def convert_fields(config: object, paths: Iterable[str], lists: Iterable[str] = 
 def checked_lines(lines: Iterable[object], name: str) -> Iterator[str]:
     """Yield the lines of a text. Raise TypeError unless `lines` is an iterable of strings."""
     if isinstance(lines, str):
-        raise TypeError("Expected a list of lines, not a string.")
+        raise TypeError(f"Expected a list of lines for {name}, not a string.")
     try:
         iterator = iter(lines)
     except TypeError:
-        raise TypeError(f"Expected a list of lines, not {lines!r}.") from None
+        raise TypeError(f"Expected a list of lines for {name}, not {lines!r}.") from None
     for number, line in enumerate(iterator, 1):
         if not isinstance(line, str):
             kind = type(line).__name__
@@ -385,32 +385,32 @@ def _folder_files(folder: Path) -> list[Path]:
     files = list_entries(folder)
     if MANIFEST not in files:
         if JOB in files:
-            raise DataError(f"{folder} is not complete. Run the job again to complete it.")
+            raise DataError(f"{folder} is not complete. Run the job that writes it again.")
         names = sorted(
             name
             for name, status in files.items()
             if stat.S_ISREG(status.st_mode) and not name.startswith((".", "_"))
         )
         if not names:
-            raise DataError(f"{folder} is a folder without files. Expected a text.")
+            raise DataError(f"{folder} contains no files. Expected at least one text file.")
         return [folder / name for name in names]
     manifest = read_json(folder / MANIFEST)
     try:
         sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
     except (KeyError, TypeError):
         raise DataError(
-            f"{folder / MANIFEST} contains no list of parts. Expected a manifest of fairseq-ssl."
+            f"{folder / MANIFEST} contains no list of parts. Run the job that wrote it again."
         ) from None
     for name, size in sizes.items():
         if name not in files:
             raise DataError(
-                f"{folder / name} does not exist, but is in the manifest. Copy it, or run the job "
-                "again."
+                f"{folder / name} does not exist, but is listed in {MANIFEST}. Copy the file "
+                "again, or run the job again."
             )
         if files[name].st_size != size:
             raise DataError(
-                f"{folder / name} has {files[name].st_size} bytes. Expected {size}, as in the "
-                "manifest. Copy it again."
+                f"{folder / name} has {files[name].st_size} bytes. Expected {size}, as listed in "
+                f"{MANIFEST}. Copy the file again."
             )
     return [folder / name for name in sizes]
 
@@ -466,7 +466,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return parse_json(read_document(path))
     except ValueError as error:
-        raise DataError(f"{path} is not valid JSON: {error}. Write or copy it again.") from None
+        raise DataError(f"{path} is not valid JSON: {error}. Correct or copy the file.") from None
 
 
 @contextmanager

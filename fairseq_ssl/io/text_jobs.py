@@ -307,7 +307,7 @@ class TextJob(ABC):
     def check_end(self) -> None:
         """Raise DataError if the input is empty and `may_be_empty` is False."""
         if not (self.totals["lines"] or self.may_be_empty):
-            raise DataError(f"{self.corpus} is empty. Expected one line or more.")
+            raise DataError(f"{self.corpus} is empty. Expected at least one line.")
 
     def is_complete(self) -> bool:
         """Return True if an earlier run of this job has written all outputs."""

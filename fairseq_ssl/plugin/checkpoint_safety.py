@@ -289,7 +289,7 @@ def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise DataError(
                 f"{', '.join(map(str, filenames))}: the data folder is missing. The folder stored "
-                "in a checkpoint is not used. Pass arg_overrides={'data': FOLDER}."
+                "in a checkpoint is not used. Pass a folder with: arg_overrides={'data': FOLDER}"
             ) from error
         for filename, model in zip(filenames, models, strict=True):
             check_finite(model.state_dict(), filename)

@@ -166,7 +166,7 @@ def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):
         systems = "none" if chosen is None else _shorten(list(files.systems(chosen)))
-        raise UsageError(f"`baseline` is {baseline}. Expected one of the systems: {systems}.")
+        raise UsageError(f"`baseline` is {baseline}. Systems with outputs to compare: {systems}.")
     return chosen
 
 
@@ -190,10 +190,9 @@ def _read_sentences(systems: Mapping[str, Sequence[Path]], comparison: Compariso
     sentences.check(firsts)
     sentences.metric = comparison.metric or _default_metric(sentences, comparison)
     if comparison.tokenize and sentences.metric != "bleu":
-        metric = sentences.metric or "not set"
         raise UsageError(
-            f"`tokenize` needs the metric bleu, but the metric is {metric}. Remove `tokenize`, or "
-            "set `metric` to bleu."
+            f"`tokenize` needs the metric bleu, but the metric is {sentences.metric or 'not set'}. "
+            "Remove `tokenize`, or set `metric` to bleu."
         )
     return sentences
 
@@ -259,9 +258,9 @@ def build_metric(sentences: Sentences, comparison: Comparison) -> Metric:
     if name == "m2" and comparison.gold is None:
         raise UsageError("The metric m2 needs gold edits. Set `gold` to an M2 file.")
     if name == "gleu" and sentences.source is None:
-        raise UsageError("The metric gleu needs source sentences. Set `source`.")
+        raise UsageError("The metric gleu needs source sentences. Set `source` to a file.")
     if name != "m2" and not sentences.references:
-        raise UsageError(f"The metric {name} needs references. Set `references`.")
+        raise UsageError(f"The metric {name} needs references. Set `references` to files.")
     return METRICS[name](sentences, comparison)
 
 

@@ -269,8 +269,9 @@ def collect_files(folders: Sequence[str | Path]) -> ReportFiles:
 
 def _folder_names(folders: Sequence[Path]) -> list[str]:
     """Return folder names, with as many parent folders as are needed to make them distinct."""
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UsageError("A folder is passed twice. Expected distinct folders.")
+    resolved = [folder.resolve() for folder in folders]
+    for folder in (folder for folder in resolved if resolved.count(folder) > 1):
+        raise UsageError(f"The folder {folder} is passed twice. Pass each folder once.")
     paths = list(map(_absolute, folders))
     size = 1
     while len({path.parts[-size:] for path in paths}) < len(paths):
@@ -294,8 +295,8 @@ def _collect_folder(folder: Path) -> ReportFiles:
     files = ReportFiles()
     if not folder.is_dir():
         raise DataError(
-            f"{folder} is not a folder. Expected a folder with outputs or scores. To pass an "
-            "output file, add the name of its system."
+            f"{folder} is not a folder. Expected a folder with outputs or scores. To compare an "
+            "output file, pass it with the name of its system."
         )
     root = folder.resolve()
     paths: list[Path] = []

@@ -21,7 +21,7 @@ def test_a_folder_that_is_a_link_is_not_emptied(
     words = ("export", models / "t.pt", "--to", "ctranslate2", "--data-dir", models / "data", "-o")
     shown(capsys, *words, tmp_path / "real")
     (tmp_path / "out").symlink_to(tmp_path / "real")
-    assert "is a link" in refused(capsys, 2, *words, tmp_path / "out", "--force")
+    assert "is a symbolic link" in refused(capsys, 2, *words, tmp_path / "out", "--force")
     assert (tmp_path / "real/model.bin").is_file()
 
 

@@ -132,7 +132,7 @@ def test_unsupported_models_are_rejected(
     options.adaptive_softmax_cutoff = None
     del options.encoder_normalize_before
     write_checkpoint(state, model)
-    problem = "CTranslate2 cannot convert this model with dictionaries in"
+    problem = "CTranslate2 cannot convert this model with the dictionaries in"
     assert problem in refused(capsys, 1, *to_ctranslate2)
     assert list(tmp_path.iterdir()) == [model]
 

@@ -188,7 +188,7 @@ def test_noise_into_a_store(
     (as_path(output) / "part-00002.zst").unlink()
     error = refused(capsys, 1, "tokenize", "--moses", "en", output)
     assert f"{part} has" in error
-    assert "as in the manifest. Copy it again." in error
+    assert "Copy the file again." in error
     written(store, output)
     assert not shown(capsys, *command, output)
     assert joined(output) == Path("whole").read_bytes()

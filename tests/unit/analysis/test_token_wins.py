@@ -117,7 +117,7 @@ def test_missing_training_targets_are_reported_before_the_work(tmp_path: Path) -
     path = random_models.translation(tmp_path / "t.pt", data, 1)
     analyses: list[Any] = [compare_gold_tokens, score_by_length]
     for analysis in analyses:
-        with pytest.raises(DataError, match="has no split 'train'"):
+        with pytest.raises(DataError, match="contains no split 'train'"):
             analysis({"a": [path], "b": [path]}, data, progress=pytest.fail)
 
 

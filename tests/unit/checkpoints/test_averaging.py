@@ -138,7 +138,7 @@ def test_moving_average_replaces_the_weights(save: Save) -> None:
     state = average([path], moving=True)
     assert state["model"]["w"].tolist() == [3.0]
     assert "ema" not in state["extra_state"]
-    with pytest.raises(DataError, match="contains no moving averages"):
+    with pytest.raises(DataError, match="contains no exponential moving averages"):
         average([save("plain.pt", {"w": torch.tensor([1.0])})], moving=True)
 
 

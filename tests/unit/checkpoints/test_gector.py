@@ -261,13 +261,13 @@ PROBLEMS: dict[str, tuple[Change, str]] = {
     "label without a word": (labels(**{"$APPEND_": 2}), "contains the label"),
     "label twice": (labels(**{"<OOV>": 2, "@@UNKNOWN@@": 3}), "each of them once"),
     "no $KEEP": (change_config(label2id={"$DELETE": 0, "$APPEND_a": 1}), "Expected .KEEP"),
-    "length": (change_config(max_length="80"), "max_length '80'"),
+    "length": (change_config(max_length="80"), "max_length is '80'"),
     "fewer labels than rows": (labels(), r"2 labels .*are \(21,"),
     "other layers": (other_encoder("bert", num_hidden_layers=1), "only one of them has the weight"),
     "more layers": (other_encoder("bert", num_hidden_layers=3), "only one of them has the weight"),
     "other dimension": (other_encoder("bert", hidden_size=4), "the shapes of the weight"),
     "other vocabulary": (other_encoder("bert", vocab_size=3), "word_embeddings.weight"),
-    "other kind": (other_encoder("deberta"), "deberta: only one"),
+    "other kind": (other_encoder("deberta"), r"deberta\): only one"),
     "no token types": (other_encoder("bert", type_vocab_size=0), "type_vocab_size is 0"),
     "other activation": (other_encoder("bert", hidden_act="relu"), "hidden_act is 'relu'"),
     "infinite weight": (
@@ -276,7 +276,7 @@ PROBLEMS: dict[str, tuple[Change, str]] = {
     ),
     "no embeddings": (
         change_weights(lambda state: state.pop("bert.embeddings.word_embeddings.weight")),
-        "no word embeddings",
+        "no matrix of word embeddings",
     ),
     "a weight is missing": (change_weights(lambda state: state.pop("d_proj_layer.bias")), "errors"),
 }

@@ -38,7 +38,7 @@ REJECTED: dict[str, tuple[dict[Any, Any], str]] = {
     "a tensor": ({"x": torch.zeros(1)}, "x is a Tensor"),
     "a function": ({"x": print}, "x is a builtin_function"),
     "a set": ({"x": {1}}, "x is a set"),
-    "a key that is a tuple": ({(1, 2): 3}, "key of type tuple"),
+    "a key that is a tuple": ({(1, 2): 3}, "a tuple key"),
 }
 
 

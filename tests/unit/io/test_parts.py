@@ -178,7 +178,7 @@ def test_overwriting(folder: Path) -> None:
     assert (folder / "a" / "notes").read_text() == "mine\n"
     (folder / "a" / "notes").unlink()
     assert joined(folder / "a") == TEXT.upper()
-    with pytest.raises(UsageError, match="would delete the parts of other shards"):
+    with pytest.raises(UsageError, match="`overwrite` cannot be set with `shard`"):
         BothJob(folder, ("a", "b"), shard=(1, 2)).run(True)
 
 
@@ -277,7 +277,7 @@ def test_an_empty_file_among_others(folder: Path) -> None:
     assert BothJob(folder, ("a", "b")).run(False)
     assert joined(folder / "a") == TEXT.upper()
     (folder / "left" / "1").unlink()
-    with pytest.raises(DataError, match=r"left is empty\. Expected one line or more"):
+    with pytest.raises(DataError, match=r"left is empty\. Expected at least one line"):
         BothJob(folder, ("c", "d")).run(False)
 
 

@@ -324,8 +324,8 @@ def test_a_name_with_wildcards(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "error"),
     [
-        ({"a": 2, "gone": 3}, "gone does not exist, but is in the manifest"),
-        ({"a": 3}, "a has 2 bytes. Expected 3, as in the manifest"),
+        ({"a": 2, "gone": 3}, "gone does not exist, but is listed in manifest.json"),
+        ({"a": 3}, "a has 2 bytes. Expected 3, as listed in manifest.json"),
     ],
 )
 def test_parts_that_differ_from_the_manifest(
@@ -365,7 +365,7 @@ def test_a_folder_that_is_being_written(folder: Path) -> None:
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is a folder without files"):
+    with pytest.raises(DataError, match="contains no files"):
         names(tmp_path)
 
 
