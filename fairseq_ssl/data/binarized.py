@@ -143,8 +143,8 @@ class IdFile:
             ids: IdArray = self._dataset[index].numpy()
             if not len(ids) or ids[-1] != self._eos:
                 raise DataError(
-                    f"{self.path}:{index + 1} does not end with the end-of-sentence id "
-                    f"{self._eos}. Expected a file from fairseq-preprocess."
+                    f"Sentence {index + 1} in {self.path} does not end with the end-of-sentence id "
+                    f"{self._eos}. Binarize the data again with fairseq-preprocess."
                 )
             yield ids[:-1]
 
@@ -181,7 +181,7 @@ def write_ids(path: Path, lines: Iterable[str], dictionary: Any) -> int:
         writer.write(ids)
         count += 1
     if not count:
-        raise DataError(f"The text for {path.name} has no lines. Expected at least one line.")
+        raise DataError(f"The text for {path.name} contains no lines. Expected at least one line.")
     writer.finish()
     return unknown
 
@@ -297,7 +297,7 @@ def _load_dictionary(path: Path) -> Any:
     try:
         return Dictionary.load(str(path))
     except Exception as error:  # fairseq also raises plain Exception
-        raise DataError(f"{path} is not a fairseq dictionary: {error}") from None
+        raise DataError(f"{path} is not a fairseq dictionary ({error}). Copy it again.") from None
 
 
 def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
@@ -307,7 +307,7 @@ def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:
     if indexed_dataset.infer_dataset_impl(prefix) != "mmap":
         raise DataError(
             f"{index} is not an index in fairseq's mmap format. Binarize the data again with "
-            "fairseq-preprocess and its default format."
+            "fairseq-preprocess and its default --dataset-impl."
         )
     try:
         sentences = indexed_dataset.MMapIndexedDataset.Index(index)

@@ -143,8 +143,8 @@ def check_unlabeled(path: str | Path, lines: Iterable[str], labels: set[str]) ->
     first = [line for line in islice(lines, 100) if line.strip()]
     if first and all("\t" in line and line.partition("\t")[0] in labels for line in first):
         raise DataError(
-            f"{path} contains a label and a tab before each text, such as {first[0][:80]!r}. "
-            "Expected only texts. Remove the first column, for example with cut -f 2-."
+            f"{path} contains labeled texts, such as {first[0][:80]!r}. Expected only texts. "
+            "Remove the first column, for example with: cut -f 2-"
         )
 
 

@@ -197,9 +197,9 @@ def _to_edit_ids(labels: NDArray[Any], sentences: Any) -> NDArray[Any]:
     """Convert ids from fairseq's label dictionary to ids in the edit dictionary."""
     if labels.min(initial=SPECIAL) < SPECIAL:
         raise DataError(
-            f"At least one of the lines {sorted(sentences.tolist())} (counted from 0) contains a "
-            "label that is not in the edit dictionary. Binarize the labels with the dictionary "
-            "that was used to label the text."
+            f"A label in one of the lines {', '.join(map(str, sorted(sentences.tolist())))} "
+            "(counted from 0) is not in the edit dictionary. Binarize the labels with the "
+            "dictionary that was used to label the text."
         )
     return labels - SPECIAL
 

@@ -205,13 +205,13 @@ def parse_id_noise(words: str) -> list[NoiseSpec]:
     try:
         settings = parse_noise(words)
     except UsageError as error:
-        raise ConfigurationError(f"--noise {words}: {error}") from None
+        raise ConfigurationError(f"--noise {words} is invalid. {error}") from None
     for setting in settings:
         if setting.kind not in ON_IDS:
             raise ConfigurationError(
-                f"--noise {words}: the noise {setting.kind!r} needs the spelling of words and "
+                f"The noise {setting.kind!r} in --noise {words} needs the spelling of words and "
                 f"cannot be applied to ids. Expected {', '.join(ON_IDS)}. To use this noise, add "
-                f"it to the text beforehand with `fairseq-ssl noise --method {words}`."
+                f"it to the text beforehand with: fairseq-ssl noise --method {words}"
             )
     return settings
 
@@ -343,7 +343,7 @@ class OnlineDenoisingDataset(LanguagePairDataset):
         if lacks_eos.any():
             raise DataError(
                 f"Sentence {indices[np.argmax(lacks_eos)]} of the data, counted from 0, does not "
-                f"end with the end-of-sentence id {self.eos}. Expected a file from "
+                f"end with the end-of-sentence id {self.eos}. Binarize the data again with "
                 "fairseq-preprocess."
             )
         draws = Random.of((self.seed, int(self._epoch)), indices)

@@ -106,6 +106,6 @@ def _check(part: LabelProbabilities, path: Path, classes: int) -> None:
         if wrong.any():
             line = start + int(wrong.argmax())
             raise DataError(
-                f"{path}: line {line + 1} is {part[line].tolist()}. Expected probabilities that "
-                "sum to 1."
+                f"Line {line + 1} of {path} is {' '.join(map(str, part[line].tolist()))}. Expected "
+                "probabilities that sum to 1."
             )

@@ -189,8 +189,8 @@ class TwoViewDataset(FairseqDataset):
         kept, long = self.filter_indices_by_size(np.arange(len(self)), limits)
         if not len(kept):
             raise DataError(
-                f"All unlabeled texts exceed the model's maximum length in tokens, {limits[0]}. "
-                "Truncate them with --classification-max-length."
+                f"All unlabeled texts are longer than {limits[0]} tokens, the model's maximum "
+                "length. Truncate them with --classification-max-length."
             )
         if not long:
             return self
@@ -272,8 +272,8 @@ def _check_lengths(views: Sequence[View], labels: ViewIds | None, teacher: Any) 
     for name, count in rest:
         if count != expected:
             raise DataError(
-                f"The data has {expected} lines of {first}, but {count} lines of {name}. Both must "
-                "come from the same lines in the same order. Prepare the data again."
+                f"The data contains {expected} lines of {first}, but {count} lines of {name}. Both "
+                "must come from the same lines in the same order. Prepare the data again."
             )
 
 
@@ -292,7 +292,7 @@ def load_segmenter(name: str) -> Segmenter:
         return pretrained.subword_segmenter(Path(folder).expanduser())
     if name not in CUTS:
         raise ConfigurationError(
-            f"{name!r} is not a word segmenter. Expected {', '.join(CUTS)} or bert:FOLDER."
+            f"{name!r} is not a tokenizer. Expected {', '.join(CUTS)} or bert:FOLDER."
         )
     return CUTS[name]
 

@@ -205,8 +205,8 @@ class _Entries:
             self.transforms[words[0]] = with_forms(transform, _pairs(words[1:])), spared
         else:
             raise DataError(
-                f"{line!r} is not an entry. Expected one line such as 'longest 2', then lines such "
-                "as 'gram of_the 12' and 'transform SUFFIX_+s a I'."
+                f"{line!r} is not an entry of an edit dictionary. Expected one line such as "
+                "'longest 2', then lines such as 'gram of_the 12' and 'transform SUFFIX_+s a I'."
             )
 
 

@@ -268,7 +268,7 @@ def build_dictionary_file(
             counts.update(found)
             report(found.pairs, fraction)
         if not counts.pairs:
-            raise DataError(f"{source} is empty. Expected one sentence or more.")
+            raise DataError(f"{source} is empty. Expected at least one sentence.")
         if not counts.changed + counts.incomparable:
             raise DataError(
                 f"{source} and {target} are equal in all {counts.pairs} pairs. Expected a text and "

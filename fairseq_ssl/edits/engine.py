@@ -104,14 +104,14 @@ def _normalize(weights: Sequence[float], models: int) -> list[float]:
     """Divide the weights by their sum. Raise ConfigurationError if they are invalid."""
     if len(weights) != models:
         raise ConfigurationError(
-            f"The weights of the ensemble are {_listed(weights)}, but it has {models} models. "
-            "Expected one weight per model."
+            f"The ensemble has {models} models, but its weights are {_listed(weights)}. Expected "
+            "one weight per model."
         )
     total = sum(weights)
     if not (min(weights) >= 0 and 0 < total < float("inf")):
         raise ConfigurationError(
-            f"The weights of the ensemble are {_listed(weights)}. Expected numbers of 0 or more, "
-            "with a sum above 0."
+            f"The weights of the ensemble are {_listed(weights)}. Expected finite numbers of 0 or "
+            "more, with a sum above 0."
         )
     return [weight / total for weight in weights]
 

@@ -153,7 +153,7 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
         )
     if not labels[0].kept:
         raise DataError(
-            f"{labels[0]} is not a label for the start of a sentence. Expected KEEP or APPEND."
+            f"{labels[0]} cannot label the start of a sentence. Expected KEEP or an APPEND label."
         )
     result = list(labels[0].gram)
     is_merged = False
@@ -166,7 +166,7 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
             result += label.edited(token)
         elif at == len(source) or labels[at + 1] != KEEP:
             raise DataError(
-                f"{label} merges {token!r} with the next token. Expected a next token with the "
+                f"{label} merges {token!r} with the next token. Expected another token, with the "
                 "label KEEP."
             )
         else:
@@ -233,7 +233,7 @@ def required_votes(systems: int, min_votes: int | None = None) -> int:
     needed = systems // 2 + 1 if min_votes is None else min_votes
     if not 1 <= needed <= systems:
         raise UsageError(
-            f"`min_votes` is {needed} for {systems} corrections. Expected 1 to the number of "
-            "corrections."
+            f"`min_votes` is {needed}, but there are {systems} corrections. Expected 1 to the "
+            "number of corrections."
         )
     return needed

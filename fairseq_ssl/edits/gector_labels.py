@@ -66,7 +66,7 @@ def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) ->
     if len(rows) < len(names) or KEEP not in rows or DELETE not in rows:
         raise DataError(
             f"{where} is not a GECToR label table. Expected $KEEP, $DELETE and other labels, each "
-            "of them once."
+            "exactly once."
         )
     appends = [label for label in rows if label.kept and label.gram]
     replaces = [label for label in rows if not label.kept and label.gram]
@@ -123,8 +123,8 @@ def read_verb_forms(path: Path) -> dict[str, dict[str, str]]:
         match = re.fullmatch(r"([^_:]+)_([^_:]+):([A-Z]+_[A-Z]+)\s*", line)
         if match is None:
             raise DataError(
-                f"{path}:{number} is {line[:60]!r}. Expected two forms of a verb and their tags, "
-                "such as go_goes:VB_VBZ."
+                f"{path}:{number} is {line[:60]!r}. Expected two verb forms and their tags, such "
+                "as: go_goes:VB_VBZ"
             )
         forms.setdefault(match[3], {}).setdefault(match[1], match[2])
     return forms

@@ -92,10 +92,10 @@ def parse_label(name: str) -> Label:
         return _PLAIN[name]
     kind, _, argument = name.partition("_")
     if not argument or kind not in _KINDS:
-        known = [*_PLAIN, *(f"{kind}_" for kind in _KINDS)]
+        *others, last = (f"{kind}_" for kind in _KINDS)
         raise DataError(
-            f"{name!r} is not a label. Expected {', '.join(known[:-1])} or {known[-1]}, for "
-            f"example APPEND_of_the.{nearest(kind, [*_PLAIN, *_KINDS])}"
+            f"{name!r} is not a label. Expected {', '.join(_PLAIN)} or a name that begins with "
+            f"{', '.join(others)} or {last}.{nearest(kind, [*_PLAIN, *_KINDS])}"
         )
     if kind in _TRANSFORMS:
         return Label(False, transform=parse_transform(kind.lower(), argument))

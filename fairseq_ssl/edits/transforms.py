@@ -73,7 +73,7 @@ def read_suffixes(path: Path) -> list[SuffixPair]:
     """
     pairs = _parse_suffix_pairs(read_lines(path), str(path))
     if not pairs:
-        raise DataError(f"{path} contains no suffixes. Expected lines such as 'e ing'.")
+        raise DataError(f"{path} contains no suffixes. Expected two per line, such as 'e ing'.")
     return pairs
 
 
@@ -92,8 +92,8 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
         wrong = [word for word in words[2:] if not word.endswith(left)]
         if wrong:
             raise DataError(
-                f"{name}:{number}: {wrong[0]!r} does not end with {left!r}. Expected words with "
-                "the first suffix."
+                f"{name}:{number}: {wrong[0]!r} does not end with {left!r}. Expected words that "
+                "end with the first suffix."
             )
         if frozenset((left, right)) in pairs:
             raise DataError(
@@ -294,7 +294,7 @@ class Transforms:
         for group in groups:
             if group not in GROUPS:
                 raise UsageError(
-                    f"{group!r} is not a group of transforms. Expected "
+                    f"{group!r} is not a group of transforms. Expected one of "
                     f"{', '.join(GROUPS)}.{nearest(group, GROUPS)}"
                 )
         table: list[Transform] = [

@@ -94,13 +94,13 @@ def build_filters(filters: FilterRequest, sides: int) -> FilterChain:
     built = [(_build_filter(request, sides), request) for request in requested]
     for rule, request in built:
         if sides < 2 and getattr(rule, "compares_sides", False):
-            what = "compares a source with a target, but the text has only one side. Pass both."
+            what = "compares the two sides, but the text has only one side. Pass both sides."
             raise UsageError(f"The filter {_name(request)} {what}")
     built.sort(key=lambda pair: isinstance(pair[0], DuplicateFilter))
     duplicates = [rule for rule, _ in built if isinstance(rule, DuplicateFilter)]
     if len(duplicates) > 1:
         raise UsageError(
-            "The filter duplicates is listed more than once. List it once. To drop duplicates by "
+            "The filter duplicates is listed more than once. List it once. To use it with "
             "different options, filter in separate runs."
         )
     return FilterChain(
@@ -221,12 +221,14 @@ def read_filters(path: str | Path) -> list[FilterSpec]:
     content = _read_yaml(path)
     if not isinstance(content, dict) or "filters" not in content:
         raise UsageError(
-            f"{path} does not contain the key 'filters'. Expected a first line 'filters:'."
+            f"{path} does not contain the key 'filters'. Expected the first line 'filters:'."
         )
     for key in content:
         if key != "filters":
             hint = nearest(str(key), ["filters"])
-            raise UsageError(f"{path}: unknown key {key!r}.{hint} The only key is 'filters'.")
+            raise UsageError(
+                f"{path} contains the unknown key {key!r}.{hint} Expected only 'filters'."
+            )
     entries = content["filters"]
     if not isinstance(entries, list) or not entries:
         raise UsageError(
@@ -273,14 +275,14 @@ def _parse_entry(entry: Any) -> Iterator[FilterSpec]:
         return
     if not isinstance(entry, dict) or len(entry) != 1:
         raise UsageError(
-            f"{entry!r} is not a filter. Expected a name, or a name with options such as "
-            "clean: {max: 100}."
+            f"{entry!r} is not a filter. Expected a name, or a name with options, such as: clean: "
+            "{max: 100}"
         )
     [(name, options)] = entry.items()
     cls = filter_class(str(name))
     if options is not None and not isinstance(options, dict):
         raise UsageError(
-            f"{name}: {options!r} is not a mapping of options. Expected, for example, {{max: 100}}."
+            f"The options of {name} are {options!r}. Expected a mapping, such as {{max: 100}}."
         )
     yield FilterSpec(
         name, dict(_parse_option(name, cls, *pair) for pair in (options or {}).items())
@@ -300,4 +302,4 @@ def _parse_option(name: str, cls: type[Any], key: Any, value: Any) -> tuple[str,
         return field_name, value
     expected = {bool: "true or false", int: "an integer", float: "a number"}
     words = expected.get(type(default), "a string. Quote words such as no, which YAML converts")
-    raise UsageError(f"{name}: {key} is {value!r}. Expected {words}.")
+    raise UsageError(f"Invalid filter {name!r}: {key} is {value!r}. Expected {words}.")

@@ -145,7 +145,7 @@ class RowFilter:
         if len(set(map(len, sides))) > 1:
             raise UsageError(
                 f"The columns have the lengths {', '.join(str(len(side)) for side in sides)}. "
-                "Expected the same length."
+                "Expected columns of the same length."
             )
         mask = np.zeros(len(sides[0]), np.bool_)
         mask[filter_rows(self._chain, list(zip(*sides, strict=True)))[0]] = True
@@ -203,7 +203,8 @@ def filter_files(
     written = [outputs] if hasattr(outputs, "write") else list(outputs)
     if len(written) != sides:
         raise UsageError(
-            f"There are {sides} inputs but {len(written)} outputs. Expected one output per input."
+            f"The number of inputs is {sides}, but the number of outputs is {len(written)}. "
+            "Expected one output per input."
         )
     corpus, targets = Corpus(sources or (None,)), Outputs.of(*written)
     chain = build_filters(filters, sides)

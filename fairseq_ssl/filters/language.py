@@ -38,7 +38,8 @@ class LanguageFilter(Filter[tuple[str, ...]]):
             raise UsageError("`target` is set, but the text has only one side. Set only `source`.")
         if not (self.source or self.target):
             raise UsageError(
-                "No language is set. Set source or target, as in langid:source=en:target=de"
+                "Neither `source` nor `target` is set. Set at least one of them, for example with: "
+                "langid:source=en"
             )
         labels = _identifier("").labels
         candidates = self.candidates.split("+") if self.candidates else []
@@ -47,13 +48,13 @@ class LanguageFilter(Filter[tuple[str, ...]]):
             if language not in labels:
                 raise UsageError(
                     f"langid does not support the language {language!r}."
-                    f"{nearest(language, labels)} Languages: {' '.join(sorted(labels))}."
+                    f"{nearest(language, labels)} Expected one of {', '.join(sorted(labels))}."
                 )
         outside = [language for language in expected if language not in (candidates or labels)]
         if outside:
             raise UsageError(
-                f"`candidates` is {self.candidates} and does not contain {outside[0]!r}. "
-                "Expected the source and target languages among the candidates."
+                f"`candidates` is {self.candidates} and does not contain {outside[0]!r}. Add the "
+                "source and target languages to the candidates."
             )
         _identifier(self.candidates)  # load the model once, before workers are forked
 

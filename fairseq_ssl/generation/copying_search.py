@@ -165,7 +165,7 @@ class AggressiveGenerator(SequenceGenerator):
             )
         if type(self.search) is not BeamSearch or self.repeat_ngram_blocker is not None:
             raise ConfigurationError(
-                "--aggressive cannot be used with another search option. Remove --sampling, "
+                "--aggressive cannot be used with other search options. Remove --sampling, "
                 "--constraints, --diverse-beam-groups, --diversity-rate, --match-source-len and "
                 "--no-repeat-ngram-size."
             )
@@ -288,8 +288,9 @@ class CopyingEnsemble(EnsembleModel):
         sizes = sorted({model.copy_vocabulary for model in models})
         if len(sizes) > 1:
             raise ConfigurationError(
-                f"The vocabulary sizes of the ensemble's models differ: {sizes}. Expected models "
-                "with the same --copy-vocabulary and dictionary."
+                "The models of the ensemble have the vocabulary sizes "
+                f"{' and '.join(map(str, sizes))}. Expected models with the same --copy-vocabulary "
+                "and dictionary."
             )
         super().__init__(models)
         self.vocabulary = sizes[0]

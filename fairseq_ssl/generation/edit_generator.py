@@ -147,7 +147,7 @@ def parse_weights(text: str) -> list[float]:
         return [float(word) for word in text.split(",")]
     except ValueError:
         raise ConfigurationError(
-            f"--edit-weights is {text!r}. Expected numbers separated by commas, such as 2,1."
+            f"--edit-weights is {text!r}. Expected comma-separated numbers, such as 2,1."
         ) from None
 
 

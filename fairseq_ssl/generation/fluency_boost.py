@@ -54,8 +54,8 @@ class Fluency:
         """
         if folder is None:
             raise ConfigurationError(
-                f"The dictionary of {path} is not set. Set --fluency-boost-data to the folder with "
-                "the dict.txt of the language model."
+                "--fluency-boost-data is not set. Set it to the folder with the dict.txt of the "
+                f"language model {path}."
             )
         models, _, task = load_models([path], data=str(folder))
         dictionary = getattr(task, "dictionary", None)
@@ -76,8 +76,8 @@ class Fluency:
         if unknown > len(ids) // 2:
             raise ConfigurationError(
                 f"The language model's dictionary contains only {len(ids) - unknown} of the "
-                f"{len(ids)} symbols of the translation model. Train a language model on text with "
-                "the same subwords."
+                f"{len(ids)} symbols of the translation model. Use a language model trained on "
+                "text with the same subwords."
             )
         return torch.tensor(ids)
 

@@ -220,7 +220,7 @@ def count_block_words(features: FeatureExtractor, block: Block) -> list[Counter[
 
 def _no_vectors(path: str | Path) -> DataError:
     return DataError(
-        f"{path} has no vector for any word of the text. Expected word vectors for the same "
+        f"{path} contains no vector for any word of the text. Expected word vectors for the same "
         "language and tokenization. Check `tokenize`."
     )
 

@@ -108,7 +108,7 @@ def train_filter(
     _check_inputs(features, (*bitext, *clean), output)
     pairs = [(source, target) for source, target in read_parallel(clean)]
     if len(pairs) < SVM_FOLDS:
-        raise DataError(f"{clean[0]} has {len(pairs)} lines. Expected {SVM_FOLDS} or more.")
+        raise DataError(f"{clean[0]} has {len(pairs)} lines. Expected at least {SVM_FOLDS} lines.")
     work = executor or LocalExecutor(1)
     with exclusive(output), atomic_folder(output) as folder:
         counts = _word_counts(features, bitext, work, progress)
@@ -183,7 +183,7 @@ def _estimate_phsic(
                 totals[name] = sums
         report(1)
     if not totals:
-        raise DataError(f"{bitext[0]} is empty. Expected one line or more.")
+        raise DataError(f"{bitext[0]} is empty. Expected at least one line.")
     return {name: sums.phsic() for name, sums in totals.items()}
 
 
@@ -349,7 +349,7 @@ class _KeepJob(TextJob):
             return {**parameters, "scores_are": file_fingerprint(self.scores)}
         numbers = np.concatenate([np.empty(0), *read_scores(Corpus((self.scores,)).blocks())])
         if not len(numbers):
-            raise DataError(f"{self.scores} is empty. Expected one score or more.")
+            raise DataError(f"{self.scores} is empty. Expected at least one score.")
         self.selection = select_best(lambda: [numbers], self.keep)
         self.is_kept = self.selection.is_kept(numbers)
         found = {"scores_digest": self.selection.digest, "threshold": self.selection.threshold}

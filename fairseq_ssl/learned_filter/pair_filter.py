@@ -113,7 +113,8 @@ class PairFilter:
             classifier = PairClassifier.of_json(content["classifier"])
         except (UsageError, ValueError, LookupError, TypeError, ArithmeticError) as error:
             raise DataError(
-                f"{folder / FILTER} cannot be read: {error!r}. Train the filter again."
+                f"{folder / FILTER} is invalid ({type(error).__name__}: {error}). Train the filter "
+                "again."
             ) from None
         if classifier.names != features.names:
             raise DataError(

@@ -96,7 +96,7 @@ def read_scores(blocks: Iterable[Block]) -> Iterator[Scores]:
                 raise ValueError
         except ValueError:
             raise DataError(
-                f"One of the {block.count} lines from {block.place(0)} is not a number. Expected "
-                "one score per line. Score the pairs again."
+                f"One of the {block.count} lines that begin at {block.place(0)} is not a "
+                "number. Expected one score per line. Score the pairs again."
             ) from None
         yield scores

@@ -29,8 +29,8 @@ def bleu_metric(tokenizer: str = "13a") -> Any:
     try:
         return metrics.BLEU(tokenize=tokenizer, force=True)
     except (ImportError, RuntimeError, OSError) as error:  # MeCab is missing, or a download failed
-        reason = " ".join(str(error).split())
-        raise UsageError(f"sacreBLEU's tokenizer {tokenizer} cannot be created: {reason}") from None
+        what = f"tokenizer {tokenizer} cannot be created ({' '.join(str(error).split())})"
+        raise UsageError(f"sacreBLEU's {what}. Choose a different tokenizer.") from None
 
 
 def bleu_words(tokenizer: str) -> LineRewriter:

@@ -148,7 +148,7 @@ def score_predictions(
     """
     names = [example.label for example in read_labeled_text(gold)]
     if not names:
-        raise DataError(f"{gold} is empty. Expected one line or more.")
+        raise DataError(f"{gold} is empty. Expected at least one line.")
     predictions = {
         name: [_read_predictions(path, len(names)) for path in paths]
         for name, paths in systems.items()
@@ -194,7 +194,7 @@ def _read_predictions(path: Path, lines: int) -> Predictions:
         label, _, rest = line.partition("\t")
         if label.split() != [label]:
             raise DataError(
-                f"{path}:{number} has the label {label[:80]!r}. Expected a label without spaces."
+                f"{path}:{number} contains the label {label[:80]!r}. Expected one without spaces."
             )
         labels.append(label)
         words = rest.partition("\t")[0].split()
@@ -215,7 +215,7 @@ def _probability(word: str, where: str) -> float:
     except ValueError:
         probability = -1.0
     if not 0 <= probability <= 1:
-        raise DataError(f"{where} has the probability {word!r}. Expected a number from 0 to 1.")
+        raise DataError(f"{where} contains the probability {word!r}. Expected 0 to 1.")
     return probability
 
 

@@ -374,7 +374,7 @@ def _pipeline(spacy: Any, model: str) -> Any:
     for attribute, component in NEEDED.items():
         if not document.has_annotation(attribute):
             raise DataError(
-                f"{model} has no component that sets {attribute}, such as {component}. ERRANT "
+                f"{model} contains no component that sets {attribute}, such as {component}. ERRANT "
                 f"needs a pipeline with {', '.join(NEEDED.values())}."
             )
     return pipeline

@@ -249,7 +249,7 @@ class Errant(EditMetric):
         for sentence, gold in zip(sentences, self.gold, strict=True):
             if sentence.words != gold.words or len(sentence.annotators) > 1:
                 raise DataError(
-                    f"{path}:{sentence.line} differs from the source in {self._label}, or has "
+                    f"{path}:{sentence.line} differs from the source in {self._label}, or contains "
                     "several annotators. Expected the same sources and the edits of one system."
                 )
         if not sentences:

@@ -407,7 +407,7 @@ def check_hypotheses(hypotheses: Sequence[str], label: str, name: str, count: in
     line_list(hypotheses, label)
     check_lengths(name, count, label, len(hypotheses))
     if not len(hypotheses):
-        raise DataError(f"There are no lines in {label}. Expected one or more.")
+        raise DataError(f"There are no lines in {label}. Expected at least one line.")
 
 
 def check_lengths(name: object, count: int, other: object, other_count: int) -> None:

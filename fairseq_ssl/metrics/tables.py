@@ -285,7 +285,7 @@ def score_systems(
     """
     files, baseline = system_files(systems), path_list(baseline)
     if not files:
-        raise UsageError("`systems` is empty. Expected one system or more.")
+        raise UsageError("`systems` is empty. Expected at least one system.")
     paths = dict.fromkeys(chain(*files.values(), baseline))
     texts = {path: _read_output(path) for path in paths}
     outputs = _score_outputs(metric, texts)
@@ -320,7 +320,7 @@ def _read_output(path: Path) -> list[str]:
     """Read the lines of a file, or of stdin for ``-``. Raise DataError if there are none."""
     lines = list(stdin_lines() if path == STDIN else read_lines(path))
     if not lines:
-        raise DataError(f"{path} is empty. Expected one line or more.")
+        raise DataError(f"{path} is empty. Expected at least one line.")
     return lines
 
 

@@ -93,7 +93,7 @@ class ByteNetEncoder(FairseqEncoder):
         if not self.unfolding.is_known:
             raise ConfigurationError(
                 "--bytenet-unfold is auto, but there are no training pairs to fit the length bound "
-                "to. Set a bound such as --bytenet-unfold 1.2,0, or load a trained checkpoint."
+                "to. Load a trained checkpoint, or set a bound such as --bytenet-unfold 1.2,0"
             )
         real = src_tokens.ne(self.padding)
         lengths = real.sum(1)
@@ -259,8 +259,8 @@ def _unfolding(cfg: ByteNetConfig, task: Any) -> Unfolding:
         bound = parse_length_bound(str(cfg.bytenet_unfold))
         if bound is None or max(bound) >= MAX_LENGTH:
             raise ConfigurationError(
-                f"--bytenet-unfold is {cfg.bytenet_unfold!r}. Expected auto, or two numbers of 0 "
-                f"or more, below {MAX_LENGTH:,}, such as 1.2,0."
+                f"--bytenet-unfold is {cfg.bytenet_unfold!r}. Expected auto, or two "
+                f"comma-separated numbers of 0 or more, below {MAX_LENGTH:,}, such as 1.2,0."
             )
         slope, offset = bound  # rounded up, as in checkpoints; 1.1 * 100 is above 110
         units = math.ceil(round(SLOPE_UNITS * slope, 6))
@@ -273,7 +273,7 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
     """Raise ConfigurationError for options that are invalid or that ByteNet does not support."""
     if cfg.bytenet_dim % 2 and not cfg.bytenet_uncompressed:
         raise ConfigurationError(
-            f"--bytenet-dim is {cfg.bytenet_dim}. Expected an even number for compressed blocks."
+            f"--bytenet-dim is {cfg.bytenet_dim}. Use an even number or --bytenet-uncompressed."
         )
     is_left_padded = getattr(getattr(task, "cfg", None), "left_pad_target", False)
     subject = "bytenet, whose n-th target token reads the n-th encoder column"

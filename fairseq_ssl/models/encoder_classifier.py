@@ -177,8 +177,9 @@ def _invalid_options_as_errors(arch: str) -> Iterator[None]:
         *(OSError, RuntimeError, TypeError, ValueError),
     ) as error:
         raise ConfigurationError(
-            f"The encoder in --classifier-encoder cannot be built, because an option in the "
-            f"checkpoint is invalid for {arch}: {one_line(str(error)) or type(error).__name__}"
+            "The encoder in --classifier-encoder cannot be built, because its checkpoint contains "
+            f"an option that is invalid for {arch} "
+            f"({one_line(str(error)) or type(error).__name__}). Use a different checkpoint."
         ) from error
 
 
@@ -193,7 +194,9 @@ def _fill_options(values: dict[str, Any]) -> Namespace:
     for name, value in values.items():
         is_number = isinstance(value, int | float | str)
         if is_number and "dropout" in name and not 0 <= getattr(args, name) <= 1:
-            raise ConfigurationError(f"{flag(name)} of the encoder is {value}. Expected 0 to 1.")
+            raise ConfigurationError(
+                f"The checkpoint of the encoder contains {flag(name)} {value}. Expected 0 to 1."
+            )
     return args
 
 

@@ -246,8 +246,8 @@ def imitator_options(checkpoints: str, task: Any) -> str:
         state = read_checkpoint_of_task(path, task)
         if not architecture(state).startswith("imitators"):
             raise ConfigurationError(
-                f"{path} has the architecture {architecture(state)}. Expected imitators that were "
-                "trained with --classification-stage imitate."
+                f"{path} has the architecture {architecture(state)}. Expected a checkpoint of "
+                "imitators, trained with --classification-stage imitate."
             )
         options = model_options(state)
         groups.append(

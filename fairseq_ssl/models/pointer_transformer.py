@@ -203,8 +203,8 @@ def _check(args: Any, task: Any) -> None:
         )
     if args.decoder_output_dim % args.copy_attention_heads:
         raise ConfigurationError(
-            f"--copy-attention-heads is {args.copy_attention_heads}. Expected a divisor of the "
-            f"decoder's output dimension, {args.decoder_output_dim}."
+            f"--copy-attention-heads is {args.copy_attention_heads}. Expected a divisor of "
+            f"--decoder-output-dim, {args.decoder_output_dim}."
         )
     names = ("adaptive_softmax_cutoff", "encoder_embed_path", "decoder_embed_path")
     reject_options("pointer_transformer", {name: getattr(args, name, None) for name in names})

@@ -328,7 +328,7 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
     """Raise ConfigurationError if a checkpoint does not fit `decoder`. See `load_state_dict`."""
     if "decoder.layers.0.self_attn.q_proj.weight" in state:
         raise ConfigurationError(
-            "The checkpoint is of a fairseq Transformer, whose decoder layers have a different "
+            "The checkpoint contains a fairseq Transformer, whose decoder layers have a different "
             "structure. Expected a checkpoint of a pseudo_bidirectional_transformer."
         )
     is_shared = not any(key.startswith("decoder.blocks.") for key in state)
@@ -336,7 +336,7 @@ def _check_kind(state: dict[str, Any], decoder: PseudoBidirectionalDecoder) -> N
         kinds = {True: "shares its layers with the encoder", False: "has its own layers"}
         raise ConfigurationError(
             f"The decoder of the checkpoint {kinds[is_shared]}, but the decoder of this model "
-            f"{kinds[decoder.is_shared]}. Use --no-share-encoder-decoder for both or for neither."
+            f"{kinds[decoder.is_shared]}. Set --no-share-encoder-decoder for both models or none."
         )
 
 

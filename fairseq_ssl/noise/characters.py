@@ -196,4 +196,4 @@ def _operations(uniform: NDArray[np.float64]) -> NDArray[np.int64]:
 def _check_letters(letters: str) -> None:
     """Raise UsageError if `letters` is empty or contains spaces, which would split words."""
     if letters.split() != [letters]:
-        raise UsageError(f"`letters` is {letters!r}. Expected one or more letters without spaces.")
+        raise UsageError(f"`letters` is {letters!r}. Expected at least one letter and no spaces.")

@@ -40,7 +40,7 @@ class Aspell:
         if shutil.which("aspell") is None:
             raise MissingPackageError(
                 "aspell",
-                "The spell checker aspell",
+                "Building confusion sets with aspell",
                 f"apt install aspell aspell-{self.language} (package names differ between "
                 "systems). Or use SymSpell, the default",
             )
@@ -206,7 +206,7 @@ def build_confusion_sets_file(
         looked_up = sum(map(len, word_batches(known)))
         if not looked_up:
             raise DataError(
-                f"No word of two letters or more has a count of {min_count} or more in "
+                f"No word of two or more letters occurs at least {min_count} times in "
                 f"{', '.join(map(str, inputs))}. Use more text or a lower `min_count`."
             )
         checker.version()  # fail early if the spell checker is not installed
@@ -246,8 +246,8 @@ def read_confusion_sets(path: str | Path) -> dict[str, tuple[str, ...]]:
             or word in sets
         ):
             raise DataError(
-                f"{path}:{number} is {line[:80]!r}. Expected a word without a set in earlier "
-                "lines, a tab, and other words separated by single spaces."
+                f"{path}:{number} is {line[:80]!r}. Expected a word that begins no earlier line, a "
+                "tab, and other words separated by single spaces."
             )
         sets[word] = others
     if not sets:

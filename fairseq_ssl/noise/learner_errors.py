@@ -94,7 +94,7 @@ class LearnerErrors:
         for name in _NAMES:
             if not (isinstance(content, dict) and _is_valid(name, content.get(name))):
                 raise DataError(
-                    f"{path}: {name!r} is missing or invalid. Expected a file from fairseq-ssl "
+                    f"In {path}, {name!r} is missing or invalid. Expected a file from fairseq-ssl "
                     "learner-errors. Create it again."
                 )
         return cls(
@@ -233,9 +233,9 @@ def count_learner_errors_file(
         common = errors.common(min_count)
         if not common.deleted:
             raise DataError(
-                f"No word of {source} is deleted {min_count} times or more in {target}, so the "
-                f"noise would have no word to insert. Pairs compared: {sum(errors.errors)}; "
-                f"skipped because of a blank or long line: {counter.blank + counter.long}. "
+                f"No word of {source} is deleted at least {min_count} times in {target}, so the "
+                f"noise would have no word to insert. {sum(errors.errors)} pairs were compared, "
+                f"and {counter.blank + counter.long} pairs with a blank or long line were skipped. "
                 "Expected the uncorrected text first, then the corrected text. Use a lower "
                 "`min_count` to keep rarer words."
             )

@@ -196,7 +196,7 @@ class LineNoise:
             raise UsageError(
                 "This noise samples words by their frequency, but the words of the text cannot be "
                 "counted in batches of lines. Set `counts` to a file in fairseq's dict.txt format, "
-                "such as the file OUTPUT.counts of fairseq-ssl noise."
+                "such as OUTPUT.counts, which fairseq-ssl noise writes."
             )
         loaded = resources.load(specs, counts or {})
         self.noise = CorpusNoise(build_noise(specs, loaded), loaded["table"], seed)
@@ -216,7 +216,7 @@ class LineNoise:
         if not len(clean) == len(numbers) == len(at):
             raise DataError(
                 f"`text`, `blocks` and `lines` have the lengths {len(clean)}, {len(numbers)} and "
-                f"{len(at)}. Expected the same length."
+                f"{len(at)}. Expected equal lengths."
             )
         if not clean:
             return []

@@ -135,7 +135,7 @@ class ShuffleNoise:
         if not 0 < self.std**2 < self.mean * (1 - self.mean):
             raise UsageError(
                 f"There is no Beta distribution with `mean` {self.mean} and `std` {self.std}. "
-                "Expected a `std` above 0 and below the square root of mean (1 - mean)."
+                "Expected a `std` above 0 and below sqrt(mean * (1 - mean))."
             )
 
     @cached_property

@@ -55,7 +55,7 @@ class Candidates:
         """
         features = tuple(lists[0][0] if names is None else names)
         if not features:
-            raise DataError(f"{file}:1 contains no scores. Expected one or more per candidate.")
+            raise DataError(f"{file}:1 contains no scores. Expected at least one per candidate.")
         block = score_block(lists, features, file, 1)
         sizes = np.array(list(map(len, lists)), np.intp)
         return cls(features, _round_scores(block, features, file), sizes)
@@ -108,7 +108,7 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
     for name in names:
         if name not in scores:
             raise DataError(
-                f"{where} has no score {name!r}.{nearest(name, scores)} Every candidate needs "
+                f"{where} contains no score {name!r}.{nearest(name, scores)} Every candidate needs "
                 "every score. Score the complete list with each model."
             )
     return [scores[name] for name in names]

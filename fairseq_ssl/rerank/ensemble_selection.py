@@ -66,8 +66,7 @@ def post_ensemble(
     """
     if len(outputs) < 2:
         raise UsageError(
-            f"The number of outputs is {len(outputs)}. A post-ensemble needs the outputs of two or "
-            "more systems."
+            f"The number of outputs is {len(outputs)}. Expected outputs of at least two systems."
         )
     rows = _read_rows(outputs)
     rewrite = bleu_words(tokenize)
@@ -89,7 +88,7 @@ def _read_rows(outputs: Sequence[TextSource]) -> list[tuple[str, ...]]:
     for text, label in zip(texts, labels, strict=True):
         check_lengths(labels[0], len(texts[0]), label, len(text))
     if not texts[0]:
-        raise DataError(f"{labels[0]} is empty. Expected one line or more.")
+        raise DataError(f"{labels[0]} is empty. Expected at least one line.")
     return list(zip(*texts, strict=True))
 
 

@@ -209,15 +209,15 @@ def _parse_scores(words: str, where: str) -> dict[str, float]:
             values_of[name] = []
         elif name is None:
             raise DataError(
-                f"{where} contains {word!r} before the first name. Expected scores such as "
-                "name= -1.5."
+                f"{where} contains {word!r} before the first name. Expected scores with names, "
+                "such as: name= -1.5"
             )
         else:
             values_of[name].append(_parse_number(word, f"the score {name!r}", where))
     scores: dict[str, float] = {}
     for name, values in values_of.items():
         if not values:
-            raise DataError(f"{where} contains no number after {name}=. Expected one or more.")
+            raise DataError(f"{where} contains no number after {name}=. Expected at least one.")
         names = [name] if len(values) == 1 else [f"{name}_{n}" for n in range(len(values))]
         scores.update(zip(names, values, strict=True))
     return scores
@@ -277,8 +277,8 @@ def parse_generated(
         groups.setdefault(index, []).append(Candidate(text, {score: value}, value))
     if not groups:
         raise DataError(
-            f"{name} is not an n-best list. Expected lines such as {_EXAMPLE}, or fairseq-generate "
-            "output: H-0, score and tokens, separated by tabs."
+            f"{name} is not an n-best list. Expected fairseq-generate output with H- lines, or "
+            f"lines in Moses format, such as: {_EXAMPLE}"
         )
     for index in sorted(groups):
         yield SentenceCandidates(index, groups[index])
@@ -343,9 +343,9 @@ def _unite(before: Candidate | None, new: Candidate, name: str, index: int) -> C
     for score, value in new.scores.items():
         if before.scores.get(score, value) != value:
             raise DataError(
-                f"Sentence {index} has a candidate with {score}= {before.scores[score]:.12g} in "
-                f"{', '.join(before.sources)} and {value:.12g} in {name}. Scores of different "
-                "models need different names."
+                f"The score {score!r} of a candidate of sentence {index} is "
+                f"{before.scores[score]:.12g} in {', '.join(before.sources)} and {value:.12g} in "
+                f"{name}. Scores of different models need different names."
             )
     added = tuple(source for source in sources if source not in before.sources)
     scores = {**before.scores, **new.scores}

@@ -109,7 +109,7 @@ class TuningData:
         """
         if not isinstance(nbest, NBest):
             raise TypeError(
-                f"`nbest` is {nbest!r}. Expected an NBest object, such as the result of NBest.read."
+                f"`nbest` has the type {type(nbest).__name__}. Expected NBest, as from NBest.read."
             )
         if not references:
             raise UsageError("`references` is empty. Expected at least one text.")
@@ -120,8 +120,8 @@ class TuningData:
         for name in names if weights is None else {**dict.fromkeys(names), **weights}:
             if name not in known:
                 raise UsageError(
-                    f"{nbest.name}:1 has no score {name!r}.{nearest(name, known)} Scores: "
-                    f"{', '.join(known) or 'none'}."
+                    f"{nbest.name}:1 contains no score {name!r}.{nearest(name, known)} Available "
+                    f"scores: {', '.join(known) or 'none'}."
                 )
         labels = [text_label(text, f"reference {n}") for n, text in enumerate(references)]
         texts = [text_lines(*pair) for pair in zip(references, labels, strict=True)]

@@ -131,8 +131,8 @@ def parse_weights(text: str, name: str) -> dict[str, float]:
         weights = {str(key): float(weight) for key, weight in parse_json(text)["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
-            f"{name} does not contain weights. Expected the output of rerank tune: "
-            '{"weights": {...}}.'
+            f"{name} does not contain weights. Expected output of fairseq-ssl rerank tune, such "
+            'as: {"weights": {"lm": 1.0}}'
         ) from None
     return check_weights(weights, name)
 
@@ -145,12 +145,11 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
         name: name of the weights in messages
     """
     if not weights or not all(0 <= weight < math.inf for weight in weights.values()):
-        raise UsageError(
-            f"{name} contains {dict(weights)}. Expected one or more weights, each 0 or more."
-        )
+        shown = ", ".join(f"{score}={weight}" for score, weight in weights.items()) or "no weights"
+        raise UsageError(f"{name} contains {shown}. Expected at least one weight, each 0 or more.")
     largest = max(weights.values())
     if largest == 0:
-        raise UsageError(f"{name} contains no weight above 0. Expected one or more.")
+        raise UsageError(f"{name} contains no weight above 0. Expected at least one.")
     checked = {score: weight for score, weight in weights.items() if weight}
     for score, whole in zip(checked, whole_weights(checked).tolist(), strict=True):
         if whole == 0:

@@ -84,7 +84,7 @@ def read_vectors(path: Path, words: Set[str]) -> WordVectors:
                 return None
 
         return WordVectors(vector, int(model.vector_size))
-    raise UsageError(f"{path} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
+    raise UsageError(f"{path} is not a vector file. Expected the suffix .vec, .vec.gz or .bin.")
 
 
 def _read_table(path: Path, words: Set[str]) -> WordVectors:
@@ -190,7 +190,9 @@ def train_vectors(
     """
     texts, output = path_list(texts), as_path(output)
     if not output.name.endswith(VECTOR_SUFFIXES):
-        raise UsageError(f"{output} is not a vector file. Expected a .vec, .vec.gz or .bin file.")
+        raise UsageError(
+            f"{output} is not a vector file. Expected the suffix .vec, .vec.gz or .bin."
+        )
     training = training or VectorTraining()
     rewrite = bleu_words(training.tokenize)
     gensim = import_optional("gensim.models.fasttext", "Training word vectors", "wmt")
@@ -211,7 +213,7 @@ def train_vectors(
     model.build_vocab(sentences)
     if not len(model.wv):
         raise DataError(
-            f"No word of {', '.join(map(str, texts))} occurs {training.min_count} times or more. "
+            f"No word in {', '.join(map(str, texts))} occurs at least {training.min_count} times. "
             "Provide more text with spaces between words, or set `min_count` to a smaller number."
         )
     model.train(sentences, total_examples=model.corpus_count, epochs=training.epochs)

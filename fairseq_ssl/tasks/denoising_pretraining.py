@@ -139,9 +139,9 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
             super().load_dataset(split, epoch, combine, **options)
         except FileNotFoundError as error:
             raise ConfigurationError(
-                f"{error}. Expected binarized text. If the text consists of subwords, the noise "
-                f"samples words from the split {self.cfg.train_subset} (--train-subset), which "
-                "must also be binarized."
+                f"{error}. Binarize this split with fairseq-preprocess. For text in subwords, the "
+                f"split {self.cfg.train_subset} (--train-subset) is also needed, because the noise "
+                "samples its words."
             ) from None
         pair = self.datasets.pop(split)
         text = (pair.src, pair.src_sizes) if pair.tgt is None else (pair.tgt, pair.tgt_sizes)
@@ -149,7 +149,7 @@ class DenoisingPretrainingTask(CopyingMixin, AveragedValidationMixin, Translatio
         if highest >= symbols:
             raise DataError(
                 f"The split {split} contains the id {highest}, but {_dictionary_path(self.cfg)} "
-                f"has only {symbols} symbols. Expected the dictionary used to binarize the data."
+                f"has only {symbols} symbols. Use the dictionary with which the data was binarized."
             )
         return text
 
@@ -172,8 +172,8 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
     matching = [pair for pair in pairs if requested <= {*pair}]
     if len(matching) != 1:
         raise ConfigurationError(
-            f"{folder} contains {' and '.join('-'.join(pair) for pair in pairs)}. Expected exactly "
-            "one pair that matches --source-lang and --target-lang. Set both."
+            f"--source-lang and --target-lang match {len(matching)} of the language pairs in "
+            f"{folder}: {', '.join('-'.join(pair) for pair in pairs)}. Set both to match one pair."
         )
     source, target = matching[0]
     is_swapped = cfg.source_lang == target or cfg.target_lang == source
@@ -196,9 +196,9 @@ def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
     if not masked:
         raise ConfigurationError(
             f"--noise {cfg.noise} masks words with {MASK}, which is not in the dictionary. Append "
-            f"it with: echo '{MASK} 1' >> {_dictionary_path(cfg)} (all other ids stay the same). "
-            "Also append it to the dictionaries of models that this model will initialize, because "
-            "the number of embeddings must match."
+            "it, also to the dictionaries of models that this model will initialize, because the "
+            "number of embeddings must match. This command keeps all other ids: echo "
+            f"'{MASK} 1' >> {_dictionary_path(cfg)}"
         )
     if cfg.seed < 0:
         raise ConfigurationError(f"--seed is {cfg.seed}. Expected 0 or more.")
@@ -206,6 +206,6 @@ def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
     reject_options("denoising_pretraining, which generates sources during training", options)
     if cfg.truncate_source and cfg.target_lang != NO_LANGUAGE:
         raise ConfigurationError(
-            "--truncate-source truncates the source side of parallel data, but the text to "
-            "denoise is the target side. Binarize the text with fairseq-preprocess --only-source."
+            "--truncate-source truncates the source side, but the text to denoise is the target "
+            "side. Remove it, or binarize the text with fairseq-preprocess --only-source."
         )

@@ -155,9 +155,9 @@ class EditLabelingTask(FairseqTask):
             tokenizer = WordTokenizer(EncoderFiles.of_state(stored).tokenizer)
             if tokenizer.subwords() != self.words.tokenizer.subwords():
                 raise ConfigurationError(
-                    f"The tokenizer of {origin} has different subwords than the tokenizer of "
-                    "--edit-init or --edit-tokenizer. Set the option to the folder with which the "
-                    "model was trained."
+                    f"The subwords of the tokenizer of {origin} differ from those of --edit-init "
+                    "or --edit-tokenizer. Pass the folder of the encoder with which the model was "
+                    "trained."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -254,16 +254,16 @@ class EditLabelingTask(FairseqTask):
         text, target, labels = (_concat([part[side] for part in parts]) for side in range(3))
         if text is None:
             raise ConfigurationError(
-                f"{folder} contains no text for {split}. Expected output of fairseq-preprocess, or "
-                f"of fairseq-ssl edits prepare{'' if is_training else f' with --{split}'}, such as "
+                f"{folder} contains no split {split}. Expected output of fairseq-preprocess or "
+                f"fairseq-ssl edits prepare{'' if is_training else f' --{split}'}, such as "
                 f"{split}.{self.cfg.source_lang}-{self.cfg.target_lang or NONE}."
                 f"{self.cfg.source_lang}.idx."
             )
         if is_training and labels is None:
             raise ConfigurationError(
-                f"{folder} contains no labels for {split}. Create them with `fairseq-ssl edits "
-                f"label` and binarize them with fairseq-preprocess --only-source --source-lang "
-                f"{EDITS}."
+                f"{folder} contains no labels for the split {split}. Create them with `fairseq-ssl "
+                "edits label` and binarize them with fairseq-preprocess --only-source "
+                f"--source-lang {EDITS}."
             )
         dataset = self.datasets[split] = EditDataset(
             *(text, text.sizes, self.dictionary),
@@ -404,8 +404,8 @@ def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     if len(pairs) != 1:
         content = " and ".join(sorted(pairs)) or "none"
         raise ConfigurationError(
-            f"Language pairs in {folder}: {content}. Expected one, as in train.src-trg.src.idx. "
-            "Prepare the data, or set --source-lang and --target-lang."
+            f"The language pairs in {folder} are {content}. Expected exactly one, as in "
+            "train.src-trg.src.idx. Prepare the data, or set --source-lang and --target-lang."
         )
     cfg.source_lang, cfg.target_lang = pairs.pop().split("-", 1)
 

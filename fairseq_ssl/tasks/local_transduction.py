@@ -43,7 +43,7 @@ def _check_vocabularies(models: Any, words: int) -> None:
     for model in models:
         if is_copying_model(model) and model.copy_vocabulary < words:
             raise ConfigurationError(
-                f"The model generates {model.copy_vocabulary} of the {words} words in the "
-                "dictionary and copies the others. To use --aggressive with such a model, set "
-                "--task copying_translation."
+                f"The model can generate only {model.copy_vocabulary} of the {words} dictionary "
+                "entries and copies the others. To use --aggressive with such a model, set --task "
+                "copying_translation."
             )

@@ -127,13 +127,13 @@ class ReconstructionTranslationTask(TranslationTask):
         if own.exists() and Dictionary.load(str(own)) != dictionary:
             raise ConfigurationError(
                 f"{own} differs from the dictionary of the parallel data. Binarize the text again "
-                f"with --srcdict {self._folder()}/dict.{language}.txt."
+                f"with fairseq-preprocess --srcdict {self._folder()}/dict.{language}.txt."
             )
         limit = min(*self.max_positions(), self.cfg.max_tokens or sys.maxsize)
         short = (text.sizes <= limit).nonzero()[0]
         if not len(short):
             raise ConfigurationError(
-                f"{path} contains no sentence of at most {limit} tokens, the limit of "
+                f"{path} contains no sentence of at most {limit} tokens, the lowest of the limits "
                 "--max-source-positions, --max-target-positions and --max-tokens. Split the "
                 "sentences, or set a higher limit."
             )

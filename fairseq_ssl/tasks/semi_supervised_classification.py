@@ -295,7 +295,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         if len(wrong):
             raise DataError(
                 f"The label of line {wrong[0] + 1} in {self.cfg.data}/{LABEL}/{split} is not in "
-                f"dict.txt. Expected one of {', '.join(self.classes)}."
+                f"dict.txt. Expected one of {', '.join(self.classes)}. Prepare the data again."
             )
         return labels
 
@@ -429,7 +429,7 @@ def _check(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
     if stage != IMITATE and cfg.imitator_teacher is not None:
         raise ConfigurationError(
             f"--imitator-teacher needs --classification-stage imitate, but the stage is {stage}. "
-            "Remove one of the two."
+            "Remove --imitator-teacher or change the stage."
         )
     if stage == IMITATE and not Path(str(cfg.imitator_teacher)).exists():
         raise ConfigurationError(

@@ -202,8 +202,9 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
             files = f"{glob.escape(name)}.*-*.*"
             if is_unused or not any(path for folder in folders for path in folder.glob(files)):
                 raise ConfigurationError(
-                    f"--source-tags names the split {name}, which is not used. Expected {expected}."
-                    f"{nearest(name, self.weights)}"
+                    f"--source-tags names the split {name}, which "
+                    f"{'--mix-weights excludes' if is_unused else 'does not exist'}. Expected "
+                    f"{expected}.{nearest(name, self.weights)}"
                 )
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:
@@ -250,10 +251,10 @@ def _parse_tags(spec: str, dictionary: Any) -> dict[str, int]:
     for split, tag in _parse_splits(spec, "--source-tags", "SPLIT=SYMBOL, such as train1=<BT>"):
         if tag not in dictionary:
             raise ConfigurationError(
-                f"--source-tags contains {tag}, which is not in the source dictionary."
-                f"{nearest(tag, dictionary.symbols)} Append it with: fairseq-ssl tag '{tag}' "
-                "--dictionary dict.SOURCE.txt (all other ids stay the same). If the model shares "
-                "embeddings, also append it to the target dictionary."
+                f"--source-tags contains {tag}, which is not in the source "
+                f"dictionary.{nearest(tag, dictionary.symbols)} Append it, also to the target "
+                "dictionary if the model shares embeddings. This command keeps all other ids: "
+                f"fairseq-ssl tag '{tag}' --dictionary dict.SOURCE.txt"
             )
         tags[split] = int(dictionary.index(tag))
     return tags
@@ -269,7 +270,7 @@ def _parse_weights(spec: str) -> dict[str, float]:
             weights[split] = 0.0
         if not 0 < weights[split] < float("inf"):
             raise ConfigurationError(
-                f"--mix-weights contains {split}={weight}. Expected a weight above 0."
+                f"--mix-weights contains {split}={weight}. Expected a finite weight above 0."
             )
     return weights
 

@@ -99,16 +99,16 @@ class PreparationConfig:
                 continue
             if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
                 raise UsageError(
-                    f"`{name}_size` is {size:g}. Expected a number of texts, 1 or more, or a "
-                    "fraction between 0 and 1."
+                    f"`{name}_size` is {size:g}. Expected a fraction between 0 and 1, or a number "
+                    "of texts, an integer of 1 or more."
                 )
             if getattr(self, name):
                 raise UsageError(f"`{name}` and `{name}_size` are both set. Set only one of them.")
             fractions += size if size < 1 else 0
         if fractions >= 1:
             raise UsageError(
-                "`valid_size` and `test_size` leave no training texts. Expected fractions with a "
-                "sum below 1."
+                f"The fractions `valid_size` and `test_size` have the sum {fractions:g} and leave "
+                "no training texts. Expected a sum below 1."
             )
 
     @property

@@ -158,7 +158,7 @@ def choose_languages(
     """
     if source is not None and source == target:
         raise UsageError(
-            f"`source_lang` and `target_lang` are both {source}. Expected two languages."
+            f"`source_lang` and `target_lang` are both {source}. Expected two different languages."
         )
     requested = {language for language in (source, target) if language is not None}
     matching = [pair for pair in sorted(pairs) if requested <= set(pair)]
@@ -228,8 +228,8 @@ class TextFolder(ParallelFolder[str]):
         for language, other in (self.languages, self.languages[::-1]):
             if language not in files:
                 raise DataError(
-                    f"{files[other].with_name(f'{split}.{language}')} does not exist. Expected a "
-                    f"file with the other side of {files[other].name}."
+                    f"{files[other].with_name(f'{split}.{language}')} does not exist. Create it "
+                    f"with the other side of {files[other].name}, or remove {files[other].name}."
                 )
         source, target = self.languages
         return files[source], files[target]

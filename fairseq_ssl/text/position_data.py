@@ -127,8 +127,8 @@ def _check_output(source: Path, output: Path, overwrite: bool) -> None:
         beside.is_file() and '"method": "position-data"' in beside.read_text("utf-8", "replace")
     ):
         raise UsageError(
-            f"{output} exists but was not created by position-data ({beside.name} is missing or "
-            "has a different method). It was not replaced. Choose a different folder."
+            f"{output} exists but was not created by fairseq-ssl position-data: {beside.name} is "
+            "missing or names a different method. Choose a different folder."
         )
 
 
@@ -171,8 +171,8 @@ def interpolate(
             group.clear()
     if reader.count < sentences:
         raise DataError(
-            f"{reader.split.paths[0]} contains {reader.count} sentences, too few to join "
-            f"{sentences}. Set a smaller `sentences`, or remove this split."
+            f"{reader.split.paths[0]} contains {reader.count} sentences, fewer than the "
+            f"{sentences} to join. Set a smaller `sentences`, or remove this split."
         )
 
 
@@ -214,7 +214,7 @@ def _groups(
         if len(groups[side]) == 1:
             raise DataError(
                 f"{reader.place(side)} contains no {separator.token!r}. Expected joined sentences, "
-                "such as the output of interpolate. Set `separator` to the token between them."
+                "as in an interpolate data set. Set `separator` to the token between them."
             )
     source, target = map(len, groups)
     if source != target:

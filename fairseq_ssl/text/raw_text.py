@@ -98,11 +98,10 @@ class LineSegmenter:
         try:
             pipeline = spacy.blank(language)
         except ImportError as error:
-            why = "" if "E048" in str(error) else f" {error}"  # E048: an unknown language
-            raise UsageError(
-                f"`language` is {language!r}, for which spaCy has no tokenizer. Expected a "
-                f"language code such as en.{why}"
-            ) from None
+            what = f"whose spaCy tokenizer needs another package. {error}"
+            if "E048" in str(error):  # an unknown language
+                what = "for which spaCy has no tokenizer. Expected a language code such as en."
+            raise UsageError(f"`language` is {language!r}, {what}") from None
         pipeline.max_length = sys.maxsize  # the limit is for parsers, which need more memory
         return cls(_spacy_tokenizer(pipeline))
 

@@ -88,7 +88,7 @@ def check_name(noun: str, kinds: Registry, name: str) -> None:
         if (new := RENAMED.get(name)) in kinds:
             raise UsageError(f"There is no {noun} {name!r}. It is called {new!r}.")
         raise UsageError(
-            f"There is no {noun} {name!r}.{nearest(name, kinds)} {noun.capitalize()}s: "
+            f"There is no {noun} {name!r}.{nearest(name, kinds)} Expected one of "
             f"{', '.join(kinds)}."
         )
 
@@ -104,7 +104,7 @@ def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
         if (new := RENAMED.get(field_name)) in options:
             raise UsageError(f"The {noun} {name!r} has no option {key!r}. It is called {new!r}.")
         names = [_flag(option) for option in options]
-        listed = f"Its options: {', '.join(names)}." if names else "It has no options."
+        listed = f"Expected one of {', '.join(names)}." if names else "It has no options."
         raise UsageError(
             f"The {noun} {name!r} has no option {key!r}.{nearest(key, names)} {listed}"
         )
@@ -117,7 +117,7 @@ def build(noun: str, name: str, kind: type[Any], arguments: Mapping[str, Any]) -
         return kind(**arguments)
     except UsageError as error:
         message = str(error).replace("`", "")  # these are not command-line options
-        raise UsageError(f"The {noun} {name!r}: {message}") from None
+        raise UsageError(f"Invalid {noun} {name!r}: {message}") from None
 
 
 def format_value(value: Any) -> str:
@@ -135,9 +135,8 @@ def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str
             return field_name, {"true": True, "false": False}[value.lower()]
         return field_name, type(default)(value)
     except (KeyError, ValueError):
-        expected = (
-            "true or false" if isinstance(default, bool) else f"a value such as {key}={default}"
-        )
+        known = {bool: "true or false", int: "an integer"}
+        expected = known.get(type(default), "a number")
         raise UsageError(f"{name}:{pair} has an invalid value. Expected {expected}.") from None
 
 

@@ -309,14 +309,14 @@ def count_spelling_file(
     """
     texts, output = path_list(texts), as_path(output)
     if not texts:
-        raise UsageError("`texts` is empty. Expected one file or more.")
+        raise UsageError("`texts` is empty. Expected at least one file.")
     check_distinct(texts, [output])
     with exclusive(output):
         lines = counted(chain.from_iterable(map(read_lines, texts)), progress("spelling", "lines"))
         counts = SpellingCounts.of(lines)
         if not counts.words:
             raise DataError(
-                f"There are no words in {', '.join(map(str, texts))}. Expected text without errors."
+                f"There are no words in {', '.join(map(str, texts))}. Expected tokenized text."
             )
         counts.write(output)
         numbers = {"words": len(counts.words), "pairs": len(counts.pairs)}

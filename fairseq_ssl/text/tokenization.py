@@ -415,7 +415,7 @@ def _read_case_counts(path: str | Path) -> dict[str, Any]:
         best[words[0].lower()] = words[0]
         known.update(words[1:])
     if not best:
-        raise DataError(f"{path} is empty. Expected a truecasing model. Train it again.")
+        raise DataError(f"{path} is empty. Expected a truecasing model. Train the model again.")
     return {"best": best, "known": known}
 
 

@@ -178,7 +178,7 @@ def test_clean_pairs_are_kept(here: Path, capsys: pytest.CaptureFixture[str]) ->
     ("source", "target", "message"),
     [
         ("mono.t", "mono.s", "so the sides are swapped. Swap source and target."),
-        ("mono.s", "other", "t.vec has no vector for any word of the text."),
+        ("mono.s", "other", "t.vec contains no vector for any word of the text."),
     ],
 )
 def test_texts_of_other_languages_are_rejected(

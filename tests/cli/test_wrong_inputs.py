@@ -199,8 +199,8 @@ CASES = """
 2 | stdin                        | rerank vectors - -o v.vec
 1 | missing                      | PREPARE --valid missing
 1 | 'fair'                       | PREPARE --valid fair
-1 | valid contains a label       | PREPARE --valid valid --unlabeled valid
-1 | valid contains a label       | PREPARE --valid valid --extra-unlabeled valid
+1 | valid contains labeled texts | PREPARE --valid valid --unlabeled valid
+1 | valid contains labeled texts | PREPARE --valid valid --extra-unlabeled valid
 1 | extra:2                      | PREPARE --valid valid --extra-unlabeled extra
 2 | pipe                         | PREPARE --valid valid --extra-unlabeled pipe
 1 | --train-lines                | PREPARE --train-lines 41
@@ -209,7 +209,7 @@ CASES = """
 2 | would replace the input      | position-data vanilla pair pair
 2 | would replace the input      | position-data vanilla pair pair/.. --force
 2 | run exists                   | position-data vanilla pair run
-2 | not created by position-data | position-data vanilla pair run --force
+2 | not created by fairseq-ssl position-data | position-data vanilla pair run --force
 2 | fr                           | position-data vanilla pair out -s en -t fr
 1 | missing                      | position-data vanilla missing out
 1 | run                          | position-data vanilla run out

@@ -242,7 +242,7 @@ def test_training_with_another_order_of_classes_is_rejected(
         ("imitators", ("--classification-unlabeled-lines", "31"), "30 unlabeled lines"),
         ("imitators", ("--imitator-sparse-gradients",), "lazy_adam"),
         ("mixture", (), "--mixture-imitators"),
-        ("mixture", ("--mixture-imitators", "{expert}"), "Expected imitators"),
+        ("mixture", ("--mixture-imitators", "{expert}"), "Expected a checkpoint of imitators"),
     ],
 )
 def test_invalid_options_are_rejected_before_the_first_batch(

@@ -96,8 +96,8 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
         if line.startswith("A "):
             if not sentence:
                 raise DataError(
-                    f"{name}:{number} is an edit without a sentence. Expected a line 'S ...' "
-                    "before it in the same block."
+                    f"{name}:{number} is an edit without a sentence. Expected a line that begins "
+                    "with 'S ' before it in the same block."
                 )
             _add_edit(sentence, line[2:], f"{name}:{number}")
         elif line == "S" or line.startswith("S "):
@@ -144,8 +144,8 @@ def check_m2(sentence: M2Sentence, place: str) -> None:
             field = f"{edit.correction}{SEPARATOR}".partition(SEPARATOR)[0]
             if not edit.correction == field == edit.alternatives[0]:
                 raise DataError(
-                    f"{place} has the correction {edit.correction!r}, which cannot be written to "
-                    f"an M2 file: {SEPARATOR} separates fields, || separates alternatives, and "
+                    f"{place} contains the correction {edit.correction!r}, which cannot be written "
+                    f"to an M2 file: {SEPARATOR} separates fields, || separates alternatives, and "
                     f"{NO_CORRECTION} is the empty correction. Replace these strings in the text."
                 )
 
@@ -240,8 +240,8 @@ class EditApplier:
         self.overlapping += 1
         if not self.drop_overlaps:
             raise DataError(
-                f"{self.name}:{sentence.line} has overlapping edits of annotator {self.annotator} "
-                f"at word {edit.start}. Set `drop_overlaps` to apply only the first of them."
+                f"{self.name}:{sentence.line}: edits of annotator {self.annotator} overlap at word "
+                f"offset {edit.start}. Set `drop_overlaps` to apply only the first of them."
             )
 
 
@@ -322,12 +322,12 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
                 ended = paths[row.index(None)]
                 raise DataError(
                     f"{ended} contains fewer sentences than the other files. Merged files must "
-                    "have the same sentences."
+                    "contain the same sentences."
                 )
             if sentence.words != merged.words:
                 raise DataError(
-                    f"{path}:{sentence.line} and {paths[0]}:{merged.line} have different words. "
-                    "Merged files must have the same sentences."
+                    f"{path}:{sentence.line} and {paths[0]}:{merged.line} contain different words. "
+                    "Merged files must contain the same sentences."
                 )
             for annotator, edits in sentence.annotators.items():
                 merged.annotators[numbers[annotator]] = edits
@@ -349,7 +349,7 @@ def _add_edit(sentence: M2Sentence, line: str, place: str) -> None:
     except (ValueError, IndexError):
         raise DataError(
             f"{place} is malformed. Expected 'A START END|||TYPE|||CORRECTION|||REQUIRED|||COMMENT"
-            "|||ANNOTATOR', with numbers for START, END and ANNOTATOR."
+            "|||ANNOTATOR', with integers for START, END and ANNOTATOR."
         ) from None
     edits = sentence.annotators.setdefault(annotator, [])
     if fields[1] == NOOP or start == end == -1:

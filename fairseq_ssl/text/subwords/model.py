@@ -76,8 +76,8 @@ class SubwordTraining:
         is_given = self.character_coverage is not None or self.model_type is not None
         if self.kind != SENTENCEPIECE and is_given:
             raise UsageError(
-                f"`character_coverage` and `model_type` need {SENTENCEPIECE}. Remove them, or set "
-                f"`kind` to {SENTENCEPIECE}."
+                f"`character_coverage` and `model_type` apply only to {SENTENCEPIECE} models. "
+                f"Remove them, or set `kind` to {SENTENCEPIECE}."
             )
 
 

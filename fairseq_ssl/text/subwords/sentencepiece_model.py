@@ -146,7 +146,8 @@ def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> Data
     Messages about the vocabulary size begin with `size`, such as ``"`size` is 8000"``.
     """
     if text.read == text.long:
-        return DataError("There is no text to train on. All lines are empty or too long.")
+        expected = f"nonempty line of at most {MAX_LINE_BYTES_TRAINED} bytes"
+        return DataError(f"There is no text to train on. Expected at least one {expected}.")
     maximum = re.search(r"too high.*<= (\d+)", str(error))
     if maximum:
         return DataError(
@@ -163,7 +164,8 @@ def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> Data
         return DataError(
             f"{size}, too small for <unk>, <s> and </s>, which are included. Set a larger size."
         )
-    return DataError(f"sentencepiece cannot train a model: {' '.join(str(error).split())}")
+    reason = " ".join(str(error).split())
+    return DataError(f"sentencepiece cannot train on this text ({reason}). Provide more text.")
 
 
 def _sentencepiece() -> Any:

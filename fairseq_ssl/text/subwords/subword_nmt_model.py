@@ -73,14 +73,14 @@ def train(
         del words[word]
     if not any(len(word) > 1 for word in words):
         raise DataError(
-            "There is no text to train on. Expected a word with two or more characters."
+            "There is no text to train on. Expected at least one word of two or more characters."
         )
     codes = _learn_merges(words, size)
     merges = len(codes) - 1
     if not merges:
         raise DataError(
-            "There is too little text to train on: no pair of characters is repeated. Expected "
-            "more text."
+            "There is too little text to train on: no pair of characters is repeated. Provide more "
+            "text."
         )
     path = Path(f"{prefix}{SUFFIX}")
     subwords = _count_subwords(words, codes, str(path))

@@ -259,7 +259,7 @@ PROBLEMS: dict[str, tuple[Change, str]] = {
     "labels that skip a number": (labels(**{"$APPEND_a": 3}), "label2id"),
     "unknown label": (labels(**{"$TRANSFORM_VERB_VB_VBX": 2}), "VB_VBX"),
     "label without a word": (labels(**{"$APPEND_": 2}), "contains the label"),
-    "label twice": (labels(**{"<OOV>": 2, "@@UNKNOWN@@": 3}), "each of them once"),
+    "label twice": (labels(**{"<OOV>": 2, "@@UNKNOWN@@": 3}), "each exactly once"),
     "no $KEEP": (change_config(label2id={"$DELETE": 0, "$APPEND_a": 1}), "Expected .KEEP"),
     "length": (change_config(max_length="80"), "max_length is '80'"),
     "fewer labels than rows": (labels(), r"2 labels .*are \(21,"),

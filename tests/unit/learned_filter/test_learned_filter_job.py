@@ -97,7 +97,7 @@ def test_outputs_are_different_files(outputs: tuple[str, str]) -> None:
 @pytest.mark.parametrize("bad", ["x", "", "1 2", "nan"])
 def test_lines_that_are_not_numbers(bad: str) -> None:
     Path("scores").write_text(f"1\n{bad}\n2\n3\n")
-    with pytest.raises(DataError, match=r"One of the 4 lines from .*scores:1 is not a number"):
+    with pytest.raises(DataError, match=r"One of the 4 lines that begin at .*scores:1 is not"):
         keep_best(PAIRS, "scores", ("kept.en", "kept.de"), 50)
 
 

@@ -142,7 +142,7 @@ def test_pipelines_without_known_tags_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="FOO"):
         Annotator(str(tmp_path / "other")).edits("the cat sit .", "the cat sits .")
     spacy.blank("en").to_disk(tmp_path / "blank")
-    with pytest.raises(DataError, match="blank has no component that sets TAG"):
+    with pytest.raises(DataError, match="blank contains no component that sets TAG"):
         Annotator(str(tmp_path / "blank"))
 
 

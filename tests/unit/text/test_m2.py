@@ -86,7 +86,7 @@ def test_apply_the_edits_of_an_annotator() -> None:
 
 def test_overlapping_edits_are_rejected() -> None:
     edits = [M2Edit(0, 2, "R", "x"), M2Edit(1, 2, "R", "y")]
-    with pytest.raises(DataError, match=r"gold\.m2:3 has overlapping edits of annotator 0"):
+    with pytest.raises(DataError, match=r"gold\.m2:3: edits of annotator 0 overlap"):
         EditApplier("gold.m2")(M2Sentence(("a", "b"), {0: edits}, 3))
 
 
