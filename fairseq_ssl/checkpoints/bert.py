@@ -294,7 +294,7 @@ def _load_weights(folder: Path, kind: Kind, has_head: bool) -> dict[str, Tensor]
     weights = {name.removeprefix(prefix): weight for name, weight in state.items()}
     if has_head and not torch.equal(model.get_output_embeddings().weight, weights[WORDS]):
         raise DataError(
-            f"{folder}: the weight {kind.head}.decoder.weight is not equal to {WORDS}. An "
-            "edit_tagger needs tied embeddings. Use a different model, or pass --edit-unfactorized."
+            f"{folder}: the weight {kind.head}.decoder.weight is not equal to {WORDS}. A "
+            "factorized edit_tagger needs equal weights. Use another model, or --edit-unfactorized."
         )
     return weights if has_head else {name: weights[name] for name in weights if name not in head}

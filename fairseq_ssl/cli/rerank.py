@@ -311,8 +311,8 @@ def _add_apply(subcommands: Subcommands) -> None:
         "--weight",
         action="append",
         metavar="NAME=W",
-        help="name of a score and its weight, 0 or more; replaces --weights; repeat for more "
-        "scores; scores without a weight are ignored",
+        help="name of a score and its weight, 0 or more; use it instead of --weights; repeat "
+        "for more scores; scores without a weight are ignored",
     )
     apply.add_argument(
         "--nbest",

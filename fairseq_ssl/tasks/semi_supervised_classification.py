@@ -63,8 +63,8 @@ class SemiSupervisedClassificationConfig(FairseqDataclass):
     )
     classification_max_length: Optional[int] = option(  # noqa: UP045 - fairseq cannot parse `str | None`
         None,
-        "maximum text length for the expert in words, including </s>; of a longer text, only the "
-        "end is used",
+        "maximum text length in words for the expert, including </s>; the first words of longer "
+        "texts are dropped",
         low=1,
         usual="no maximum",
     )
