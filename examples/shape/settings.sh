@@ -10,7 +10,7 @@
 # KINDS     absolute, apart, shared, relative: positions. apart draws the shifts of source and target
 #           separately, as in Kiyono (2022). shared draws one shift for both, which is ours
 # SHIFT_FROM    kind whose model apart and shared continue from (default: none, from scratch)
-# AVERAGE   number of last checkpoints to average
+# AVERAGE   number of most recent checkpoints to average
 # FLAGS     flags appended to every fairseq-train, which override others
 # SHIFT_FLAGS   the same for apart and shared only, such as --shape-shift-warmup 1000
 # ANALYZED  splits of figures 6.4 and 6.5, such as valid,test (default: all, and the validation sets)
