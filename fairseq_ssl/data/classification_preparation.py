@@ -162,9 +162,7 @@ def _remove_overlap(
     trained = [example.text for example in splits["train"] if duplicate_key(example.text) in held]
     both = leaked + trained
     if both and config.train_test_overlap == REJECT:
-        subject = (
-            f"{len(leaked)} unlabeled and {len(trained)} training texts are in other splits. One is"
-        )
+        subject = f"{len(leaked)} unlabeled and {len(trained)} training texts are held out, one"
         raise _overlap_error(subject, both[0], held)
     if both and config.train_test_overlap == DROP:
         unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
@@ -176,8 +174,8 @@ def _remove_overlap(
 
 def _overlap_error(subject: str, text: str, held: dict[bytes, str]) -> DataError:
     return DataError(
-        f"{subject} also in the {held[duplicate_key(text)]} split: {text[:80]!r}. Scores on this "
-        "split would be too high. Set `train_test_overlap` to drop, which removes such "
+        f"{subject} in the {held[duplicate_key(text)]} split: {text[:80]!r}. Scores on this split "
+        "would be too high. Set `train_test_overlap` to drop, which removes such "
         "texts from training, or to keep."
     )
 
@@ -201,7 +199,7 @@ class _ExtraTexts:
                 if self.overlap == KEEP or duplicate_key(text) not in self.held:
                     yield text.lower() if self.lower else text
                 elif self.overlap == REJECT:
-                    raise _overlap_error(f"{path}:{number} is", text, self.held)
+                    raise _overlap_error(f"{path}:{number} is held out", text, self.held)
 
 
 def _write(
