@@ -261,7 +261,7 @@ def test_language_of_the_text(
 def test_texts_of_several_languages_need_a_choice(tmp_path: Path) -> None:
     for side in ("words", "digits"):
         (tmp_path / f"train.{side}-None.{side}.idx").touch()
-    with pytest.raises(ConfigurationError, match="digits-None and words-None"):
+    with pytest.raises(ConfigurationError, match="digits-None, words-None"):
         task(tmp_path)
 
 
