@@ -82,6 +82,7 @@ TARGETS = {
         **dict.fromkeys(NOISES, "--counts {counts}"),
         "confusion": "--counts {counts} --confusion-sets {sets}",
         "shuffle": "",
+        "learner": "",
         "characters": "",
         "characters:rate=0.3": "",
     }.items()

@@ -189,7 +189,7 @@ def test_encoders_of_other_architectures(arch: str, flags: tuple[str, ...], tmp_
         ('{"arch": "transformer_lm"}', "encoder and a decoder"),
         ('{"arch": "fconv"}', "max_source_positions"),
         (json.dumps(FCONV), "FConvEncoder"),
-        ('{"arch": "transformer_tiny", "encoder_layers": "3"}', "transformer_tiny: 'str'"),
+        ('{"arch": "transformer_tiny", "encoder_layers": "3"}', "transformer_tiny \\('str'"),
         ('{"arch": "edit_tagger_small", "encoder_embed_dim": 33}', "multiple"),
         ('{"arch": "lstm", "encoder_layers": 2, "decoder_layers": 3}', "must match"),
     ],

@@ -123,7 +123,6 @@ def test_batch_size_is_never_reduced(settings: dict[str, str], remedy: str) -> N
         ("mein", 2, "1", {"TASKS": "elec", "EXPERTS": "adv", "SEEDS": "1"}),
         ("mein", 4, "1", {"TASKS": "elec", "EXPERTS": "lstm", "SEEDS": "1", "KINDS": "imitators"}),
         ("bytenet", 2, "1", {"TASKS": "memorize", "MEMORIZE_SHARE": "4"}),
-        ("bytenet", 2, "1", {"TASKS": "text", "SEEDS": "1", "BYTENET_SHARE": "4"}),
     ],
 )
 def test_two_nodes_of_eight_gpus_have_the_batch_of_the_paper(

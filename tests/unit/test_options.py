@@ -140,7 +140,7 @@ def test_wrong_values_of_noises_and_filters_are_rejected(
     given = {key: value for key, value in RESOURCES.items() if key in kind.__dataclass_fields__}
     for key, declared in options_of(kind).items():
         for value in wrong_values(declared):
-            with pytest.raises(UsageError, match=f"The {noun} '{name}': {key} is "):
+            with pytest.raises(UsageError, match=f"Invalid {noun} '{name}': {key} is "):
                 specs.build(noun, name, kind, {**given, key: value})
 
 

@@ -163,7 +163,7 @@ def test_unsupported_options_are_rejected() -> None:
     data, constraint = sample(SOURCES, SOURCES, True), torch.tensor([[1]])
     one, words = tiny(), dictionary()
     calls: dict[str, Callable[[], object]] = {
-        r"\[12, 13\]": lambda: CopyingGenerator([one, tiny(copy_vocabulary=13)], words),
+        "12 and 13": lambda: CopyingGenerator([one, tiny(copy_vocabulary=13)], words),
         "--lm-path": lambda: CopyingGenerator([one], words, lm_model=object()),
         "--constraints": lambda: CopyingGenerator([one], words).generate(
             [one], data, constraints=constraint
