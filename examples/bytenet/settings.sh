@@ -123,7 +123,7 @@ for task in $TASKS; do
       TEXT_SHARE="$(divided "$MAX_TOKENS" GPUS)"
       # A sentence that is longer than a batch is an error in fairseq.
       if [[ "$SCALE" == paper && "$KINDS" != bytenet ]] && ((TEXT_SHARE < 1000)); then
-        echo "GPUS is $GPUS, but a GPU needs 1,000 tokens of the $MAX_TOKENS of a batch (MAX_TOKENS), the longest sentence." \
+        echo "GPUS is $GPUS, so each GPU reads $TEXT_SHARE tokens of a batch, but sentences have up to 1,000." \
           "Expected $((MAX_TOKENS / 1000)) GPUs or fewer for the task text." >&2
         exit 2
       fi

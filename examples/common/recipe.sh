@@ -119,7 +119,7 @@ prepared() {
   local folder="$WORK"
   until [[ -e "$folder" ]]; do folder="$(dirname "$folder")"; done
   if [[ -z "${DRY_RUN:-}" && ! (-d "$folder" && -w "$folder") ]]; then
-    echo "WORK is $WORK. Expected a folder to write to, but $folder is not one." >&2
+    echo "WORK is $WORK, but $folder is not a writable folder. Choose another WORK." >&2
     exit 2
   fi
   if [[ "$step" == [2-9]_*.sh && -z "${DRY_RUN:-}" && ! -d "$WORK" ]]; then

@@ -147,5 +147,5 @@ def test_measured_needs_counts() -> None:
         LearnerNoise(partial)
         with pytest.raises(UsageError):
             LearnerNoise(partial, measured=True)
-    with pytest.raises(UsageError, match="needs learner errors"):
+    with pytest.raises(UsageError, match="needs a file of learner errors"):
         LearnerNoise(measured=True)
