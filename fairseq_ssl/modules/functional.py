@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,18 +21,21 @@ INIT_STD = 0.02
 
 
 @functools.cache
-def has_bfloat16_kernels() -> bool:
-    """Return True if PyTorch has bfloat16 kernels for this processor. Otherwise, log a warning.
+def has_bfloat16_units() -> bool:
+    """Return True if this processor computes in bfloat16. Otherwise, log a warning.
 
-    Without AVX-512, matrix products in bfloat16 take a hundred times as long as in float32, and
-    LSTMs under autocast raise a RuntimeError.
+    With AVX-512 alone, PyTorch computes in float32 and converts, which is slower than float32.
+    Without AVX-512, matrix products take a hundred times as long, and LSTMs under autocast raise a
+    RuntimeError.
     """
     has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    has_kernels = has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    if has_kernels and (not is_x86 or torch.cpu._is_avx512_bf16_supported()):
         return True
     logger.warning(
-        "PyTorch has no bfloat16 kernels for this processor, so the model is trained in float32. "
-        "On x86, these kernels need AVX-512."
+        "This processor has no bfloat16 units (on x86, avx512_bf16), so the model is trained in "
+        "float32."
     )
     return False
 

@@ -260,7 +260,7 @@ def _autocast_on_cpus(stock: Callable[..., Any]) -> Callable[..., Any]:
         if not on_cpu or not isinstance(optimizer, AMPOptimizer):
             return stock(self, sample, model, criterion, optimizer, *more, **named)
 
-        @torch.autocast("cpu", torch.bfloat16, enabled=functional.has_bfloat16_kernels())
+        @torch.autocast("cpu", torch.bfloat16, enabled=functional.has_bfloat16_units())
         @float32_attention()
         def compute_loss(model: Any, sample: Any) -> Any:
             return criterion(model, sample)

@@ -2,7 +2,7 @@
 
 Both correct the same sentences with the same GECToR model, in at most five rounds. GECToR pads each
 sentence to `max_length` subwords of the model, so the ratio depends on the text: the report has the
-mean length of the sentences and the fraction that is changed, and the instruction set of the CPU.
+mean length of the sentences and the fraction that is changed.
 --gector is a checkout, which needs only the packages installed here.
 """
 
@@ -85,14 +85,6 @@ def corrector(args: argparse.Namespace, folder: Path) -> Corrector:
     )
 
 
-def instruction_set() -> str:
-    """Return the instructions of the CPU on which the speed of int8 depends."""
-    details = Path("/proc/cpuinfo")
-    flags = details.read_text().split() if details.exists() else []
-    vnni = ["VNNI"] if {"avx512_vnni", "avx_vnni"} & {*flags} else []
-    return " ".join([torch.backends.cpu.get_cpu_capability(), *vnni])
-
-
 def main() -> None:
     """Run the benchmark."""
     options = harness.parser(__doc__ or "", gpu=False)
@@ -128,10 +120,7 @@ def main() -> None:
             return len(sentences)
 
         settings: dict[str, Any] = {name: str(value) for name, value in vars(args).items()}
-        settings |= {
-            "mean_length": round(peer.mean_length(sentences), 1),
-            "instruction_set": instruction_set(),
-        }
+        settings["mean_length"] = round(peer.mean_length(sentences), 1)
         comparison = harness.Comparison(
             f"corrector-{args.kind}",
             f"fairseq_ssl {args.kind}",
@@ -146,7 +135,7 @@ def main() -> None:
     settings |= {"changed": round(changed, 3), "equal": round(equal, 3)}
     print(
         "{mean_length} subwords per sentence, {changed:.0%} of the sentences changed, {equal:.1%} "
-        "of the corrections equal, {instruction_set}".format_map(settings),
+        "of the corrections equal".format_map(settings),
         file=sys.stderr,
     )
     harness.publish(comparison)

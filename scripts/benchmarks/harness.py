@@ -81,10 +81,13 @@ def machine(cuda: bool) -> dict[str, object]:
 
 
 def _processor() -> str:
-    """Return the CPU's name in /proc/cpuinfo, or Python's name for it."""
+    """Return the CPU's name in /proc/cpuinfo, or Python's name for it, and its instruction set."""
     details = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: (.*)", details.read_text() if details.exists() else "")
-    return found[1] if found else platform.processor() or "CPU"
+    text = details.read_text() if details.exists() else ""
+    found = re.search(r"model name\s*: (.*)", text)
+    name = found[1] if found else platform.processor() or "CPU"
+    vnni = " VNNI" if {"avx512_vnni", "avx_vnni"} & {*text.split()} else ""
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}{vnni}"
 
 
 def compare(

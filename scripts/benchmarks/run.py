@@ -30,7 +30,7 @@ HEADER = (
 )
 
 Results = dict[str, dict[str, Any]]
-"""Reports by key of the entry, with the suffix @cuda for a GPU."""
+"""Reports by key of the entry, with the suffix @cuda for a GPU, or @second for a second CPU."""
 
 
 def main() -> None:
@@ -48,8 +48,8 @@ def main() -> None:
         done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"{entry.key} failed: {shlex.join(command)}")
-        key = entry.key if args.device == "cpu" else f"{entry.key}@{args.device}"
-        results[key] = kept(json.loads(done.stdout), args.remark)
+        suffix = "@cuda" if args.device == "cuda" else "@second" if args.second else ""
+        results[entry.key + suffix] = kept(json.loads(done.stdout), args.remark)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     TABLE.write_text(table(results))
     print(f"wrote {TABLE}", file=sys.stderr)
@@ -67,6 +67,9 @@ def arguments() -> argparse.Namespace:
         help="run all benchmarks, or with --device cuda all that use a GPU",
     )
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    options.add_argument(
+        "--second", action="store_true", help="store the results as those of a second CPU"
+    )
     options.add_argument(
         "--given",
         nargs="*",
@@ -131,14 +134,14 @@ def table(results: Results) -> str:
     sections = dict.fromkeys(entry.section for entry in SUITE)
     for title, device in (*((section, "") for section in sections), ("On a GPU", "@cuda")):
         found = [
-            (entry, results.get(entry.key + device))
+            (entry, [results[key] for key in keys(entry, device) if key in results])
             for entry in SUITE
             if device or entry.section == title
         ]
         rows = [
-            row(entry, report, device, notes, machines)
-            for entry, report in found
-            if report or (not device and f"{entry.key}@cuda" not in results)
+            row(entry, reports, device, notes, machines)
+            for entry, reports in found
+            if reports or (not device and f"{entry.key}@cuda" not in results)
         ]
         lines += ["", f"## {title}", "", *HEADER, *rows] if rows else []
     lines += ["", "## Notes", ""] if notes else []
@@ -148,24 +151,37 @@ def table(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
+def keys(entry: Entry, device: str) -> list[str]:
+    """Return the keys of the reports in the row of an entry."""
+    return [entry.key + device] if device else [entry.key, f"{entry.key}@second"]
+
+
 def row(
     entry: Entry,
-    found: Mapping[str, Any] | None,
+    reports: Sequence[Mapping[str, Any]],
     device: str,
     notes: list[str],
     machines: list[str],
 ) -> str:
-    """Return a row. Append its note and its machine to `notes` and `machines`."""
+    """Return a row. Append its notes and machines to `notes` and `machines`."""
     command = f"`{' '.join(filter(None, [entry.script, entry.options]))}`"
-    if found is None:
+    if not reports:
         return f"| {entry.what} | {command} | not measured | | {entry.known} | | |"
-    ends = dict.fromkeys(f"{ratio:.3g}" for ratio in found["spread"])
-    between = " to ".join(ends) if len(ends) == 2 else ""
-    machine = letter(index_of(named(found), machines))
-    note = " ".join(filter(None, [found["remark"], entry.gpu_note if device else entry.note]))
-    number = str(index_of(note, notes) + 1) if note else ""
-    cells = (f"{found['ratio']:.3g}", between, entry.known, machine, number)
+    texts = [*(report["remark"] for report in reports), entry.gpu_note if device else entry.note]
+    cells = (
+        ", ".join(f"{report['ratio']:.3g}" for report in reports),
+        ", ".join(filter(None, map(between, reports))),
+        entry.known,
+        ", ".join(letter(index_of(named(report), machines)) for report in reports),
+        ", ".join(str(index_of(text, notes) + 1) for text in dict.fromkeys(filter(None, texts))),
+    )
     return f"| {entry.what} | {command} | {' | '.join(cells)} |"
+
+
+def between(report: Mapping[str, Any]) -> str:
+    """Return the range of the ratios, or an empty text if there is only one."""
+    ends = dict.fromkeys(f"{ratio:.3g}" for ratio in report["spread"])
+    return " to ".join(ends) if len(ends) == 2 else ""
 
 
 def index_of(text: str, texts: list[str]) -> int:

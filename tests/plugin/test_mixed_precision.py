@@ -21,7 +21,7 @@ from fairseq.optim import OPTIMIZER_REGISTRY  # noqa: E402
 from fairseq.optim.amp_optimizer import AMPOptimizer  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
 
-from fairseq_ssl.modules.functional import has_bfloat16_kernels  # noqa: E402
+from fairseq_ssl.modules.functional import has_bfloat16_units  # noqa: E402
 
 ADAM = SimpleNamespace(
     **{"_name": "adam", "lr": [0.1], "adam_betas": "(0.9, 0.999)", "adam_eps": 1e-6},
@@ -51,12 +51,12 @@ def unscaled() -> AMPOptimizer:
     return optimizer
 
 
-HAS_KERNELS = "fairseq_ssl.modules.functional.has_bfloat16_kernels"
+HAS_UNITS = "fairseq_ssl.modules.functional.has_bfloat16_units"
 
 
-@pytest.mark.parametrize("kind", ["amp", "amp without kernels", "plain"])
+@pytest.mark.parametrize("kind", ["amp", "amp without units", "plain"])
 def test_only_amp_computes_in_bfloat16(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(HAS_KERNELS, lambda: kind == "amp")
+    monkeypatch.setattr(HAS_UNITS, lambda: kind == "amp")
     model = Linear(4, 2)
     optimizer = unscaled().fp32_optimizer if kind == "plain" else unscaled()
     _, size, log = step(model, torch.ones(3, 4), optimizer)
@@ -84,7 +84,7 @@ class Attention(Linear):
 
 def test_amp_attends_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     """On CPUs attention in bfloat16 is slower."""
-    monkeypatch.setattr(HAS_KERNELS, lambda: True)
+    monkeypatch.setattr(HAS_UNITS, lambda: True)
     stock = functional.scaled_dot_product_attention
     model = Attention()
     states = torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(1))
@@ -193,7 +193,7 @@ def test_loss_curve_is_that_of_single_precision(arch: str, toy_data: Path, tmp_p
     mixed = losses(train(toy_data, tmp_path / "mixed", *flags, "--amp", arch=arch))
     assert single[2] < 0.8 * single[0]
     assert mixed == pytest.approx(single, rel=0.03)
-    assert (mixed != single) == has_bfloat16_kernels()
+    assert (mixed != single) == has_bfloat16_units()
     stored = weights(tmp_path / "mixed/checkpoint_last.pt")
     assert all(each.dtype is not torch.bfloat16 for each in stored.values())
 

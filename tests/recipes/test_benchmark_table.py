@@ -30,7 +30,8 @@ def test_table_matches_results(run: Any) -> None:
     assert len(set(keys)) == len(keys)
     assert {key.partition("@")[0] for key in results} <= set(keys)
     for entry in run.SUITE:
-        for key, note in ((entry.key, entry.note), (f"{entry.key}@cuda", entry.gpu_note)):
+        notes = dict.fromkeys(run.keys(entry, ""), entry.note)
+        for key, note in (*notes.items(), (f"{entry.key}@cuda", entry.gpu_note)):
             found = results.get(key, {"goal": None})
             goal = found["goal"]
             reached = goal is None or max([found["ratio"], *found["spread"]]) >= goal
@@ -68,11 +69,13 @@ def test_a_measured_row_is_written_to_the_table(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.pt").touch()
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # replaced by the benchmarks
-    words = ["probe", "--given", "MODEL=m.pt", "--remark", "An old machine."]
-    monkeypatch.setattr(sys, "argv", ["run.py", *words])
-    run.main()
+    given = ["--given", "MODEL=m.pt", "--remark"]
+    for words in ([*given, "An old machine."], ["--second", *given, "A new one."]):
+        monkeypatch.setattr(sys, "argv", ["run.py", "probe", *words])
+        run.main()
     table = (tmp_path / "README.md").read_text()
-    assert "| a probe | `probe --model MODEL` | 1.5 | 1 to 2 | | a | 1 |" in table.replace(
-        "  ", " "
+    assert (
+        "| a probe | `probe --model MODEL` | 1.5, 1.5 | 1 to 2, 1 to 2 |  | a, a | 1, 2, 3 |"
+        in table
     )
-    assert "1. An old machine. A toy.\n" in table
+    assert "1. An old machine.\n2. A new one.\n3. A toy.\n" in table
