@@ -24,9 +24,8 @@ INIT_STD = 0.02
 def has_bfloat16_units() -> bool:
     """Return True if this processor computes in bfloat16. Otherwise, log a warning.
 
-    With AVX-512 alone, PyTorch computes in float32 and converts, which is slower than float32.
-    Without AVX-512, matrix products take a hundred times as long, and LSTMs under autocast raise a
-    RuntimeError.
+    On others, matrix products take 3 to 100 times as long as in float32, and LSTMs under autocast
+    raise a RuntimeError without AVX-512.
     """
     has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     has_kernels = has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -2,8 +2,8 @@
 
 Both correct the same sentences with the same GECToR model, in at most five rounds. GECToR pads each
 sentence to `max_length` subwords of the model, so the ratio depends on the text: the report has the
-mean length of the sentences and the fraction that is changed.
---gector is a checkout, which needs only the packages installed here.
+mean length of the sentences and the fraction that is changed. --gector is a checkout, which needs
+only the packages installed here.
 """
 
 from __future__ import annotations

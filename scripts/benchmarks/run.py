@@ -48,7 +48,7 @@ def main() -> None:
         done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, text=True)
         if done.returncode:
             sys.exit(f"{entry.key} failed: {shlex.join(command)}")
-        suffix = "@cuda" if args.device == "cuda" else "@second" if args.second else ""
+        suffix = "@cuda" if args.device != "cpu" else "@second" if args.second else ""
         results[entry.key + suffix] = kept(json.loads(done.stdout), args.remark)
         RESULTS.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     TABLE.write_text(table(results))
@@ -67,9 +67,7 @@ def arguments() -> argparse.Namespace:
         help="run all benchmarks, or with --device cuda all that use a GPU",
     )
     options.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    options.add_argument(
-        "--second", action="store_true", help="store the results as those of a second CPU"
-    )
+    options.add_argument("--second", action="store_true", help="store results of a second CPU")
     options.add_argument(
         "--given",
         nargs="*",
@@ -133,14 +131,11 @@ def table(results: Results) -> str:
     machines: list[str] = []
     sections = dict.fromkeys(entry.section for entry in SUITE)
     for title, device in (*((section, "") for section in sections), ("On a GPU", "@cuda")):
-        found = [
-            (entry, [results[key] for key in keys(entry, device) if key in results])
-            for entry in SUITE
-            if device or entry.section == title
-        ]
         rows = [
             row(entry, reports, device, notes, machines)
-            for entry, reports in found
+            for entry in SUITE
+            if device or entry.section == title
+            for reports in [[results[key] for key in keys(entry, device) if key in results]]
             if reports or (not device and f"{entry.key}@cuda" not in results)
         ]
         lines += ["", f"## {title}", "", *HEADER, *rows] if rows else []
@@ -152,7 +147,7 @@ def table(results: Results) -> str:
 
 
 def keys(entry: Entry, device: str) -> list[str]:
-    """Return the keys of the reports in the row of an entry."""
+    """Return the keys of an entry in the results."""
     return [entry.key + device] if device else [entry.key, f"{entry.key}@second"]
 
 
@@ -167,13 +162,13 @@ def row(
     command = f"`{' '.join(filter(None, [entry.script, entry.options]))}`"
     if not reports:
         return f"| {entry.what} | {command} | not measured | | {entry.known} | | |"
-    texts = [*(report["remark"] for report in reports), entry.gpu_note if device else entry.note]
+    remarks = [*(report["remark"] for report in reports), entry.gpu_note if device else entry.note]
     cells = (
         ", ".join(f"{report['ratio']:.3g}" for report in reports),
         ", ".join(filter(None, map(between, reports))),
         entry.known,
         ", ".join(letter(index_of(named(report), machines)) for report in reports),
-        ", ".join(str(index_of(text, notes) + 1) for text in dict.fromkeys(filter(None, texts))),
+        ", ".join(str(index_of(text, notes) + 1) for text in dict.fromkeys(filter(None, remarks))),
     )
     return f"| {entry.what} | {command} | {' | '.join(cells)} |"
 
