@@ -136,9 +136,9 @@ class TrainedModels:
             )
         if sizes.max() > min(max_length, max_tokens):
             raise DataError(
-                f"A source sentence has {max(sizes)} tokens, but the model {self.path.name} "
-                f"supports at most {max_length} and `max_tokens` is {max_tokens}. Increase "
-                "`max_tokens` or remove longer sentences from the data."
+                f"A source sentence has {max(sizes)} tokens. The model {self.path.name} supports "
+                f"at most {max_length}, and `max_tokens` is {max_tokens}. Remove longer sentences, "
+                "or increase `max_tokens` up to the model's limit."
             )
         if dataset.tgt is not None and dataset.tgt_sizes.max() > max_target_length:
             raise DataError(

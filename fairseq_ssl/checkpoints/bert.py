@@ -240,8 +240,8 @@ def _tokens(
         listed = ", ".join(map(repr, missing[:SHOWN])) + (", ..." if missing[SHOWN:] else "")
         raise DataError(
             f"{len(missing)} of the dictionary's {len(symbols)} symbols are unknown to the "
-            f"language model in {folder}: {listed}. Tokenize the text with the model's tokenizer, "
-            "and binarize it with --srcdict and a dictionary of the model's symbols."
+            f"language model in {folder}: {listed}. Tokenize the text with the model's tokenizer. "
+            "Binarize it with fairseq-preprocess and a source dictionary of the model's symbols."
         )
     return rows_by_symbol(words, rows, names, start)[0]
 

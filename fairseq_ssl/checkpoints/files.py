@@ -174,7 +174,7 @@ def _named_tensors(state: State) -> Iterator[tuple[str, Tensor]]:
             yield name, value
         elif isinstance(value, (dict, list, tuple, Namespace)) and id(value) not in seen:
             if depth > MAX_DEPTH:
-                raise _FormatError("its dictionaries or lists are nested too deeply")
+                raise _FormatError(f"its values are nested more than {MAX_DEPTH} levels deep")
             seen.add(id(value))
             if isinstance(value, (list, tuple)):
                 left.extend((name, item, depth + 1) for item in value)

@@ -48,8 +48,8 @@ class EncoderFiles:
         except (KeyError, TypeError, ValueError):
             pass
         raise DataError(
-            "The checkpoint contains no valid config and tokenizer of its encoder. Use another "
-            "checkpoint of the run."
+            "The encoder config or the tokenizer in the checkpoint is missing or invalid. Use "
+            "another checkpoint of the training run."
         )
 
     def state(self) -> dict[str, str]:

@@ -71,8 +71,8 @@ class CheckpointSelection:
             number = len(_numbered_checkpoints(folder, other))
             hint = f" To use the {number} saved by {other}, set `by` to {other}." if number else ""
             raise DataError(
-                f"{folder} contains {len(paths)} checkpoints saved by {by}. Expected at least "
-                f"{count}. Decrease `last`.{hint}"
+                f"{folder} contains {len(paths)} {by} checkpoints. Expected at least {count}, the "
+                f"value of `last`.{hint}"
             )
         return paths[-count:]
 

@@ -154,7 +154,7 @@ class _Options:
         """Check a value and all nested values. Reset nested options that contain paths."""
         self.values += 1
         if depth > MAX_DEPTH or self.values > MAX_VALUES:
-            raise self.error(f"{name} is nested too deeply or has too many values")
+            raise self.error(f"{name} exceeds {MAX_DEPTH} levels or {MAX_VALUES:,} values in all")
         if not isinstance(value, PLAIN):
             raise self.error(f"{name} is a {type(value).__name__}; expected a plain value")
         if isinstance(value, str):

@@ -70,8 +70,9 @@ def _check_supported(model: Any) -> None:
     else:
         return
     raise DataError(
-        f"The model {problem}, which token classifiers of transformers do not support. Expected an "
-        "unfactorized word-level edit tagger. Export other models to ONNX."
+        f"The model {problem}, which Hugging Face token classifiers do not support. Expected an "
+        "unfactorized word-level edit tagger without gap insertions and error detection. Export "
+        "other models to ONNX."
     )
 
 

@@ -72,8 +72,8 @@ def _add_data(parser: argparse.ArgumentParser, config: type[Any]) -> None:
         action="append",
         required=True,
         metavar="[NAME=]FILE",
-        help="checkpoint and name of a model; repeat for more models, with the baseline first; "
-        "results with the same NAME, such as runs with different seeds, are averaged",
+        help="checkpoint and name of a model; repeat for more models, with the baseline (if any) "
+        "first; results with the same NAME, such as runs with different seeds, are averaged",
     )
     add_options(parser, config, ["subset"])
     options.add_output(

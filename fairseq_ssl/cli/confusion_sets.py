@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--aspell",
         metavar="LANG",
-        help="language of the spell checker aspell, such as en, whose suggestions form the "
-        "confusion sets if they occur in TEXT (default: words of TEXT within two edits, sorted by "
+        help="language of Aspell, such as en; a confusion set contains Aspell's suggestions that "
+        "occur in TEXT (default: without Aspell, the words of TEXT within two edits, sorted by "
         "distance, then by frequency)",
     )
     options.add_integer(

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_job_output(parser, "corrected lines")
     form = parser.add_argument_group("output format")
     kind = form.add_mutually_exclusive_group()
-    kind.add_argument("--json", action="store_true", help="print a JSON object for each line")
+    kind.add_argument("--json", action="store_true", help="write a JSON object for each line")
     kind.add_argument(
         "--diff", action="store_true", help="mark edits as [-old-]{+new+}, in color on a terminal"
     )

@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--quantization",
         choices=QUANTIZATIONS,
         default="float32",
-        help="data type of the weights; int8 weights take a quarter of the space of float32 "
-        "weights; onnx supports only float32 and int8 (default: %(default)s)",
+        help="data type of the weights; int8 takes a quarter of the space of float32; onnx "
+        "supports only float32 and int8, huggingface only float32 (default: %(default)s)",
     )
 
 

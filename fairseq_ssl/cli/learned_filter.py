@@ -80,7 +80,7 @@ def _add_apply(subcommands: Subcommands) -> None:
         metavar="FILE",
         help="file for the scores of all pairs, or a folder if the outputs are folders; each line "
         "contains a score, which is above 0 for pairs classified as clean; complete scores from an "
-        "earlier run are reused (default: the first --output and .scores)",
+        "earlier run are reused (default: the first --output with .scores appended)",
     )
     options.add_device(apply)
     add_options(apply, ScoringConfig, ["fp16"])

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help="kind of data set; vanilla: a copy of all splits; extrapolate: training pairs of at "
         "most --limit tokens, and a copy of the other splits; interpolate: adjacent sentences "
-        "joined; swapped: interpolate data with the first sentence of each line moved to the end",
+        "joined; swapped: output of interpolate, with the first sentence of each line at its end",
     )
     options.add_path(
         parser,

@@ -86,10 +86,11 @@ def _add_merge(subcommands: Subcommands) -> None:
     merge.add_argument(
         "list",
         nargs="+",
-        metavar="NAME=LIST",
+        metavar="[NAME=]LIST",
         help="name and path of an n-best list in Moses format, or of fairseq-generate --nbest N "
         f"output {options.FORMATS}; for fairseq-generate output, NAME becomes the name of its "
-        "score (natural log P / length ** lenpen), and --subwords and --moses are applied",
+        "score (natural log P / length ** lenpen), and --subwords and --moses are applied; "
+        "without NAME, it is the file name up to the first dot",
     )
     merge.add_argument(
         "--right-to-left",
@@ -317,7 +318,7 @@ def _add_apply(subcommands: Subcommands) -> None:
     apply.add_argument(
         "--nbest",
         action="store_true",
-        help="write all candidates, best first; the total of each is its weighted sum of scores",
+        help="write all candidates, best first, with the weighted sum of scores as the total",
     )
     options.add_output_or_stdout(apply)
 
@@ -326,7 +327,7 @@ def _add_apply(subcommands: Subcommands) -> None:
 def _apply(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
-        raise UsageError("Pass the weights of the scores with either --weights or --weight.")
+        raise UsageError("--weights and --weight are both set, or neither is. Set one of them.")
     if args.weights:
         text = "\n".join(options.input_lines(args.weights))
         weights = parse_weights(text, str(args.weights))

@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     only_dictionaries = bool(args.dictionary) and args.file is MISSING
     args.file = None if args.file is MISSING else args.file
     if only_dictionaries and args.output:
-        raise UsageError("--output needs FILE. Pass - to read stdin.")
+        raise UsageError("--output is set without the input FILE. Pass FILE, or - to read stdin.")
     options.check_output(args.output, args.file, *args.dictionary)
     for path in args.dictionary:  # all of them, before the first is changed
         read_counts(path)

@@ -189,8 +189,8 @@ class TwoViewDataset(FairseqDataset):
         kept, long = self.filter_indices_by_size(np.arange(len(self)), limits)
         if not len(kept):
             raise DataError(
-                f"All unlabeled texts are longer than {limits[0]} tokens, the model's maximum "
-                "length. Truncate them with --classification-max-length."
+                f"All unlabeled texts are longer than {limits[0]} tokens, the model's maximum or "
+                "--max-tokens. Truncate them with --classification-max-length."
             )
         if not long:
             return self

@@ -166,8 +166,8 @@ def apply_labels(source: Sequence[str], labels: Sequence[Label]) -> list[str]:
             result += label.edited(token)
         elif at == len(source) or labels[at + 1] != KEEP:
             raise DataError(
-                f"{label} merges {token!r} with the next token. Expected another token, with the "
-                "label KEEP."
+                f"{label} merges {token!r} with the next token. Expected a next token whose "
+                "label is KEEP."
             )
         else:
             result += label.merge.merged(token, source[at])

@@ -65,8 +65,8 @@ def label_table(names: Sequence[str], where: Path, verbs: Path | None = None) ->
     rows = {_parse(name, where): row for row, name in enumerate(names)}
     if len(rows) < len(names) or KEEP not in rows or DELETE not in rows:
         raise DataError(
-            f"{where} is not a GECToR label table. Expected $KEEP, $DELETE and other labels, each "
-            "exactly once."
+            f"The labels in {where} lack $KEEP or $DELETE, or contain a label twice. Expected both "
+            "of these labels, and each label only once."
         )
     appends = [label for label in rows if label.kept and label.gram]
     replaces = [label for label in rows if not label.kept and label.gram]

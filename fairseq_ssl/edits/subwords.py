@@ -149,8 +149,8 @@ class WordSubwords:
         if tokenizer.size > vocabulary or not 0 <= padding < vocabulary:
             raise DataError(
                 f"The tokenizer of the encoder has ids up to {tokenizer.size - 1}, and the padding "
-                f"id is {padding}. Expected ids below {vocabulary}, the vocabulary size of the "
-                "encoder."
+                f"id is {padding}. Expected ids from 0 to {vocabulary - 1}, as in the vocabulary "
+                "of the encoder."
             )
         self.tokenizer = tokenizer
         self.dictionary = dictionary

@@ -97,8 +97,8 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
             )
         if frozenset((left, right)) in pairs:
             raise DataError(
-                f"{name}:{number}: {line!r} is listed twice. A pair applies in both directions, so "
-                "list it once."
+                f"{name}:{number}: the suffixes of {line!r} are already listed. A pair applies in "
+                "both directions, so list it once."
             )
         pairs[frozenset((left, right))] = (left, right, words[2:])
     return list(pairs.values())

@@ -221,7 +221,7 @@ def read_filters(path: str | Path) -> list[FilterSpec]:
     content = _read_yaml(path)
     if not isinstance(content, dict) or "filters" not in content:
         raise UsageError(
-            f"{path} does not contain the key 'filters'. Expected the first line 'filters:'."
+            f"{path} does not contain the key 'filters'. Expected 'filters:' and a list."
         )
     for key in content:
         if key != "filters":
@@ -251,7 +251,7 @@ def _read_yaml(path: str | Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         what = getattr(error, "problem", None) or " ".join(str(error).split()) or "not text"
-        raise DataError(f"{where} is not valid YAML: {what}.") from None
+        raise DataError(f"{where} cannot be parsed as YAML: {what}.") from None
 
 
 def _check_events(yaml: Any, data: bytes) -> None:

@@ -122,7 +122,7 @@ class CorrectionConfig(CorrectionSearch):
         convert_fields(self, ["data_dir", "spelling", "encoder"], ["models"])
         object.__setattr__(self, "weights", tuple(self.weights))
         if not self.models:
-            raise UsageError("`models` is empty. Expected at least one checkpoint.")
+            raise UsageError("`models` is empty. Expected at least one edit tagger.")
         loading.check_weights(self.weights, len(self.models))
         formats = sorted({model_format(Path(model)) for model in self.models})
         if len(formats) > 1:

@@ -285,7 +285,8 @@ class RayExecutor:
                 ray.init(address, log_to_driver=False, configure_logging=False, **own)
         except (OSError, ValueError, RuntimeError) as error:
             raise DataError(
-                f"The Ray cluster at {address} cannot be reached: {error}. Check the address."
+                f"Ray failed with the cluster address {address}: {error}. Expected HOST:PORT of a "
+                "running cluster, or local to start one on this machine."
             ) from None
         return ray
 

@@ -198,7 +198,7 @@ def upload(local: Path, target: Path) -> None:
             store.mv(f"{key}.tmp", key)
         size, expected = store.info(key)["size"], local.stat().st_size
         if size != expected:
-            raise OSError(f"only {size} of {expected} bytes were written")
+            raise OSError(f"{size} of {expected} bytes were written")
     local.unlink()
 
 

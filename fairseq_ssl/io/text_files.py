@@ -283,7 +283,7 @@ def raw_lines(file: IO[bytes], name: str) -> Iterator[bytes]:
     while line := file.readline(MAX_LINE_BYTES):
         if len(line) == MAX_LINE_BYTES:
             raise DataError(
-                f"{name} contains a line longer than {MAX_LINE_BYTES} bytes. Expected a text file."
+                f"{name} contains a line of {MAX_LINE_BYTES:,} bytes or more. Shorten it."
             )
         yield line
 

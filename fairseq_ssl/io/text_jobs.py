@@ -81,7 +81,9 @@ class Outputs:
             if not isinstance(output, str | Path | PartFolder):
                 if len(outputs) == 1 and hasattr(output, "write"):
                     return cls(stream=output)
-                raise TypeError(f"Expected a path or a binary stream for `output`, not {output!r}.")
+                raise TypeError(
+                    f"`output` is {output!r}. Expected a path, or a stream if it is the only one."
+                )
             if not isinstance(output, PartFolder) and is_folder(output):
                 output = PartFolder(output)
             if isinstance(output, PartFolder):
@@ -92,7 +94,7 @@ class Outputs:
             kinds.add(None)
             if not paths[-1].name:
                 raise UsageError(
-                    f"`output` is the folder {output}. Pass the path of a new file or folder."
+                    f"`output` is {str(output)!r}, a folder. Pass the path of a new file or folder."
                 )
         if len(kinds) > 1:
             raise UsageError(

@@ -153,7 +153,7 @@ class PairClassifier:
         names = tuple(content["names"])
         rows = (means, stds, weights)
         if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
-            raise ValueError(f"expected {len(names)} finite means, standard deviations and weights")
+            raise ValueError(f"the classifier has a list that is not {len(names)} finite numbers")
         if not (stds > 0).all() or not np.isfinite(float(content["bias"])):
             raise ValueError("the standard deviations or the bias of the classifier are invalid")
         return cls(names, means, stds, weights, float(content["bias"]))

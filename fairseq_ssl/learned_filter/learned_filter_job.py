@@ -394,7 +394,7 @@ class _KeepJob(TextJob):
         if len(spans) != count:
             raise UsageError(
                 f"{self.scores} has {count} parts, but {self.corpus} has {len(spans)}. Expected "
-                "the same part size for the scores and the pairs."
+                "scores of the same pairs, with the same part size."
             )
         if not self.run_stage(folder, "scores", parts, _score_stage):
             return None

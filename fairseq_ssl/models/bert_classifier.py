@@ -86,8 +86,8 @@ class BertClassifier(TextClassifier):
         encoder = pretrained.load_model(folder)
         if encoder.config.model_type in pretrained.PERMUTED:
             raise ConfigurationError(
-                f"{folder} contains an {type(encoder).__name__}, which expects the start token at "
-                "the end of texts. Expected a masked language model, such as BERT or RoBERTa."
+                f"{folder} contains an {type(encoder).__name__}, which expects the classification "
+                "token at the end of a text. Expected a masked language model, such as BERT."
             )
         model = cls(cfg, encoder, len(symbols), classes)
         tokenizer = pretrained.load_tokenizer(folder)

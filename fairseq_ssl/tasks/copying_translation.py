@@ -166,8 +166,8 @@ def _initialize_side(model: Any, side: str, path: Path) -> None:
     """Initialize the encoder or the decoder of `model` from a checkpoint."""
     if not path.is_file():
         raise ConfigurationError(
-            f"{path} (--init-{side}-only) does not exist. Set the option to a checkpoint, or "
-            "remove the option to resume a training run."
+            f"{path} (--init-{side}-only) is not an existing file. Set the option to a checkpoint. "
+            "To resume a training run, remove the option."
         )
     weights = checkpoint_utils.load_checkpoint_to_cpu(str(path))["model"]
     loaded = load_side(model, side, weights, path)

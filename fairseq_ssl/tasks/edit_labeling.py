@@ -255,9 +255,8 @@ class EditLabelingTask(FairseqTask):
         if text is None:
             raise ConfigurationError(
                 f"{folder} contains no split {split}. Expected output of fairseq-preprocess or "
-                f"fairseq-ssl edits prepare{'' if is_training else f' --{split}'}, such as "
-                f"{split}.{self.cfg.source_lang}-{self.cfg.target_lang or NONE}."
-                f"{self.cfg.source_lang}.idx."
+                f"fairseq-ssl edits prepare, such as {split}.{self.cfg.source_lang}-"
+                f"{self.cfg.target_lang or NONE}.{self.cfg.source_lang}.idx."
             )
         if is_training and labels is None:
             raise ConfigurationError(

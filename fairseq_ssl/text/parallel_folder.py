@@ -228,8 +228,8 @@ class TextFolder(ParallelFolder[str]):
         for language, other in (self.languages, self.languages[::-1]):
             if language not in files:
                 raise DataError(
-                    f"{files[other].with_name(f'{split}.{language}')} does not exist. Create it "
-                    f"with the other side of {files[other].name}, or remove {files[other].name}."
+                    f"{files[other].with_name(f'{split}.{language}')} does not exist. Add it "
+                    f"as the other side of {files[other].name}, or remove {files[other].name}."
                 )
         source, target = self.languages
         return files[source], files[target]

@@ -46,7 +46,7 @@ def percentages(found: list[str]) -> list[float]:
 def score(args: argparse.Namespace, jobs: int = 1) -> list[float]:
     """Score by our command in this number of processes."""
     words = ["-m", "fairseq_ssl", "score", args.metric, args.system, "--gold", args.gold]
-    words += ["--model", args.model] if args.metric == "errant" else []
+    words += ["--spacy-model", args.model] if args.metric == "errant" else []
     output = harness.run_command([sys.executable, *words, "--jobs", jobs])
     return percentages(re.findall(r"^(?:Precision|Recall|F_0.5)[ :\t]+([\d.]+)$", output, re.M))
 

@@ -114,8 +114,8 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
             sentence = None
         else:
             raise DataError(
-                f"{name}:{number} begins with {line[:10]!r}. Expected 'S ', 'A ' or a blank line. "
-                "Is this an M2 file?"
+                f"{name}:{number} begins with {line[:10]!r}. Expected an M2 file, with 'S ', 'A ' "
+                "or a blank line."
             )
     if sentence:
         yield _complete(sentence)
@@ -293,7 +293,7 @@ def m2_to_text(
             for file, applier in files:
                 file.write(applier(sentence) + "\n")
         if not known:
-            raise DataError(f"{path} contains no line that begins with 'S '. Is this an M2 file?")
+            raise DataError(f"{path} contains no line that begins with 'S '. Expected an M2 file.")
         if annotator is not None and annotator not in known:
             ids = sorted(known)
             raise DataError(

@@ -62,7 +62,7 @@ class M2Statistics:
                 counts.unchanged += not edits
                 counts.types.update(edit.type for edit in edits)
         if not statistics.sentences:
-            raise DataError(f"{name} contains no line that begins with 'S '. Is this an M2 file?")
+            raise DataError(f"{name} contains no line that begins with 'S '. Expected an M2 file.")
         statistics.annotators = dict(sorted(statistics.annotators.items()))
         return statistics
 

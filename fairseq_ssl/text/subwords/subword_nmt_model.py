@@ -73,7 +73,8 @@ def train(
         del words[word]
     if not any(len(word) > 1 for word in words):
         raise DataError(
-            "There is no text to train on. Expected at least one word of two or more characters."
+            "The text contains no word of two or more characters, except tags. Expected at least "
+            "one."
         )
     codes = _learn_merges(words, size)
     merges = len(codes) - 1
