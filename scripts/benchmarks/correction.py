@@ -1,9 +1,8 @@
 """Speed of `Corrector` relative to predict of github.com/gotutiyan/gector, in sentences/s.
 
 Both correct the same sentences with the same GECToR model, in at most five rounds. GECToR pads each
-sentence to `max_length` subwords of the model, so the ratio depends on the text: the report has the
-mean length of the sentences and the fraction that is changed. --gector is a checkout, which needs
-only the packages installed here.
+sentence to `max_length` subwords of the model, so the ratio depends on the mean length and the
+fraction of changed sentences, which are in the report. --gector is a checkout.
 """
 
 from __future__ import annotations
