@@ -72,4 +72,4 @@ def plain_number(value: object) -> int | float:
         return int(value)
     if isinstance(value, Real):
         return float(value)
-    raise TypeError(f"{value!r} cannot be written as JSON. Expected a number.")
+    raise TypeError(f"{value!r} is not JSON-serializable. Expected a string, number, list or dict.")

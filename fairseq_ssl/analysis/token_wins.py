@@ -82,9 +82,9 @@ def compare_gold_tokens(
     checkpoints = checkpoint_paths(checkpoints, 2)
     if len({len(paths) for paths in checkpoints.values()}) > 1:
         raise UsageError(
-            "The models have different numbers of checkpoints. The n-th checkpoint of each model "
-            "is compared with the n-th checkpoint of the first model. Pass the same number of "
-            "checkpoints for each model."
+            f"The models have {', '.join(str(len(paths)) for paths in checkpoints.values())} "
+            "checkpoints. The n-th checkpoint of each model is compared with the n-th checkpoint "
+            "of the first model. Pass the same number of checkpoints for each model."
         )
 
     def scores_of(path: Path) -> TokenScores:

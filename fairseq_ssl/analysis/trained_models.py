@@ -44,7 +44,7 @@ class CheckedLines:
         oov_words = getattr(self.dictionary, "surfaces", ())
         min_id, max_id = map(int, ids.aminmax())
         if min_id < 0 or max_id >= len(self.dictionary) + len(oov_words):
-            raise self.read_error("it contains an id that is not in its dictionary.")
+            raise self.read_error(f"ids {min_id} to {max_id} are not all in the dictionary.")
         return ids
 
     def __len__(self) -> int:

@@ -58,7 +58,7 @@ UNSUPPORTED = {
     "adaptive_input": "adaptive input",
     "no_cross_attention": "a decoder without cross-attention",
     "cross_self_attention": "cross-self-attention",
-    "quant_noise_pq": "quantization noise, with a matrix after the embeddings",
+    "quant_noise_pq": "quantization noise (quant_noise_pq)",
 }
 """Features that CTranslate2's converter ignores or cannot convert, by fairseq option."""
 
@@ -92,7 +92,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
             line = str(error).rpartition("\n")[2].strip(" .")
             raise DataError(
                 f"CTranslate2 cannot convert this model with the dictionaries in {data.folder}: "
-                f"{line}. Use the model's dictionaries, or the checkpoint itself."
+                f"{line}. Use the model's dictionaries, or the checkpoint with the engine fairseq."
             ) from None
         finally:
             flat.unlink(missing_ok=True)

@@ -84,12 +84,12 @@ def load_models(
                 "with the model's dictionaries. Only word-level edit taggers do not need it."
             ) from error
         raise DataError(
-            f"{listed} cannot be loaded with the data folder {data}: {error}. Set `data_dir` to "
-            "the folder with the dictionaries of the model."
+            f"{listed} cannot be loaded with the data folder {data}: {error}. Expected the folder "
+            "with the dictionaries of the model."
         ) from error
     except Exception as error:  # fairseq and torch raise many exception types for a damaged file
         _check_architectures(paths)
-        raise _loading_error(listed, data, error) from error
+        raise _loading_error(listed, data or "no data folder", error) from error
     return list(models), cfg, task
 
 
@@ -117,6 +117,6 @@ def _loading_error(models: str, data: object, error: Exception) -> DataError:
             "training data."
         )
     return DataError(
-        f"{models} cannot be loaded: fairseq cannot build a model with stored options and {data} "
+        f"{models} cannot be loaded: fairseq cannot build a model from stored options and {data} "
         f"({type(error).__name__}: {line}). Use another checkpoint of the run."
     )

@@ -136,7 +136,7 @@ def _check_parts(state: State) -> None:
 
 def _check_kind(value: Any, name: str, kinds: tuple[type, ...]) -> None:
     if value is not None and not isinstance(value, kinds):
-        expected = kinds[0].__name__
+        expected = " or ".join(kind.__name__ for kind in kinds)
         raise _FormatError(f"{name} has the type {type(value).__name__}, expected {expected}")
 
 
@@ -150,7 +150,7 @@ def _check_tensors(state: State) -> None:
     for name, tensor in _named_tensors(state):
         is_plain = type(tensor) in (Tensor, Parameter) and tensor.layout is torch.strided
         if not is_plain or tensor.is_nested or tensor.is_meta or tensor.dtype not in DTYPES:
-            raise _FormatError(f"the tensor {name} is not dense or its dtype is not supported")
+            raise _FormatError(f"the tensor {name} is not dense or {tensor.dtype} is not supported")
         storage = tensor.untyped_storage()
         view = storage.data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride()
         if view not in views:  # tied weights share their values
@@ -234,7 +234,7 @@ def model_options(state: State) -> dict[str, Any]:
     options = state.get("args") or (state.get("cfg") or {}).get("model")
     if options is None:
         raise DataError(
-            "The checkpoint contains neither cfg nor args, so its architecture is unknown. "
+            "The checkpoint contains neither cfg.model nor args, so its architecture is unknown. "
             "Expected a checkpoint of fairseq-train, not weights alone."
         )
     return dict(options) if isinstance(options, dict) else dict(vars(options))

@@ -423,6 +423,6 @@ def _check_shapes(
     if difference is not None:
         raise DataError(
             f"The weights of {path} do not match its {labels} labels and its encoder "
-            f"({config.get('model_type')}): {difference}. Expected the encoder with which the "
-            "model was trained."
+            f"({config.get('model_type')}): {difference}. Expected the labels and the encoder "
+            "with which the model was trained."
         )

@@ -57,7 +57,7 @@ def check_settings(settings: Any, where: str) -> None:
         if value is None or (isinstance(value, (int, float)) and value is not True):
             continue  # disabled, or the id of a label that has this name
         if name in CODE:
-            problem = "would run code from the folder"
+            problem = "would run Python code"
         elif name in ATTENTION and value not in BUILT_IN:
             problem = "would download a kernel"
         elif name in ELSEWHERE:

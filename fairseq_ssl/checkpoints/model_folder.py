@@ -46,7 +46,7 @@ def check_checksums(folder: Path) -> None:
         return
     for name, expected in read_json(folder / CHECKSUMS, dict).items():
         if Path(name).name != name or not (folder / name).is_file():
-            raise FormatError(f"{CHECKSUMS} names the file {name[:80]!r}, which does not exist")
+            raise FormatError(f"{CHECKSUMS} names {name[:80]!r}, which is not a file in the folder")
         if checksum(folder / name) != expected:
             raise FormatError(f"{name} does not match its checksum in {CHECKSUMS}")
 
@@ -55,8 +55,8 @@ def read_json(path: Path, kind: type) -> Any:
     """Return the content of a JSON file. Raise FormatError if it is invalid or not a `kind`."""
     try:
         content = parse_json(path.read_bytes())
-    except ValueError:
-        raise FormatError(f"{path.name} is not valid JSON") from None
+    except ValueError as error:
+        raise FormatError(f"{path.name} cannot be parsed as JSON: {error}") from None
     if not isinstance(content, kind):
         found = type(content).__name__
         raise FormatError(f"{path.name} contains a {found}, expected a {kind.__name__}")

@@ -58,17 +58,17 @@ class OnnxConfig:
     def read(cls, folder: Path) -> OnnxConfig:
         """Read config.json from a folder. Raise FormatError if a field is missing or invalid."""
         content = read_json(folder / CONFIG, dict)
-        if {name: content.get(name) for name in FORMAT} != FORMAT:
-            raise FormatError(
-                f"{CONFIG} does not describe a {FORMAT['format']}, version {FORMAT['version']}"
-            )
+        if (stored := {name: content.get(name) for name in FORMAT}) != FORMAT:
+            raise FormatError(f"{CONFIG} contains {str(stored)[:80]}, expected {FORMAT}")
         values = {field.name: content.get(field.name) for field in fields(cls)}
         for field in fields(cls)[:-1]:
             value = values[field.name]
             if type(value).__name__ != field.type or (isinstance(value, int) and value < 0):
                 raise FormatError(f"{field.name} in {CONFIG} is invalid: {str(value)[:40]!r}")
         if values["edit_unit"] not in UNITS or not values["padding"] < values["vocabulary"]:
-            raise FormatError(f"{CONFIG} contains an unknown edit_unit or padding >= vocabulary")
+            raise FormatError(
+                f"{CONFIG} contains an unknown edit_unit or padding >= vocabulary: {values}"[:300]
+            )
         try:
             return cls(**{**values, "search": CorrectionSearch(**values["search"])})
         except (TypeError, UsageError) as error:

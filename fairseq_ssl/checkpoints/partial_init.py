@@ -39,7 +39,7 @@ def symbol_rows(
     if len(symbols) < len(embeddings):
         raise DataError(
             f"The dictionary {path} has {len(symbols)} symbols but {checkpoint} has "
-            f"{len(embeddings)} embeddings. Set {flag} to the dictionary with which it was trained."
+            f"{len(embeddings)} embeddings. Set {flag} to the dictionary of the checkpoint."
         )
     return {symbol: row for row, symbol in enumerate(symbols[: len(embeddings)])}
 

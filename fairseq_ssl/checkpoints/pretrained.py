@@ -81,7 +81,7 @@ def load_model(folder: Path, has_head: bool = False) -> Any:
     model, info = load_with_info(folder, "AutoModelForMaskedLM" if has_head else "AutoModel")
     missing = [name for name in info["missing_keys"] if "pooler" not in name]
     if missing:
-        expected = "a model with its masked language model head" if has_head else "all weights"
+        expected = "all weights and a masked language model head" if has_head else "all weights"
         raise DataError(
             f"{folder} lacks the weight {missing[0]}{' and others' if len(missing) > 1 else ''}. "
             f"Expected {expected}."

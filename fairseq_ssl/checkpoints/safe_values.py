@@ -27,7 +27,7 @@ MAX_INTEGER = 10**30
 
 EXPECTED = (
     "Expected numbers, strings, True, False, None, or lists, tuples and dictionaries of these, up "
-    f"to {MAX_SIZE:,} items. The only operators are + and *, for numbers and lists."
+    f"to {MAX_SIZE:,} items and {MAX_DEPTH} nested levels. Only + and * are allowed as operators."
 )
 
 Sized = tuple[Any, int]

@@ -56,7 +56,7 @@ class CheckpointSelection:
         paths = path_list(inputs)
         if self.last or self.best:
             if len(paths) != 1:
-                raise UsageError("`last` and `best` need one path. Pass the folder of the run.")
+                raise UsageError(f"`last` and `best` need a run's folder, not {len(paths)} paths.")
             return self._last(paths[0]) if self.last else self._best(paths[0])
         for path in paths:
             if path.is_dir():
@@ -92,8 +92,8 @@ class CheckpointSelection:
                 ranked.setdefault(update_count(state), (sign * float(value), path))
         if len(ranked) < count:
             raise DataError(
-                f"{folder} contains {len(ranked)} checkpoints with a validation score. Expected "
-                f"{count}. Decrease `best`, or train with validation and keep more checkpoints."
+                f"{folder} contains {len(ranked)} checkpoints of different updates with validation "
+                f"scores. Expected at least {count}, the value of `best`."
             )
         in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
         return [ranked[updates][1] for _, updates in in_order[-count:]]

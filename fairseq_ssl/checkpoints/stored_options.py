@@ -229,7 +229,7 @@ class _Options:
     def _check_text(self, name: str, value: str) -> None:
         if "${" in value:
             raise self.error(
-                f"{name} is {shortened(value)}, an interpolation, which could read the environment"
+                f"{name} contains {shortened(value)}; an interpolation could read the environment"
             )
 
     def _check_json(self, value: Any, name: str, depth: int) -> Any:

@@ -84,8 +84,7 @@ def add_predict(subcommands: Subcommands) -> None:
     options.add_integer(
         predict,
         "--windows",
-        "for models with imitators: max number of windows to print per text, most influential "
-        "first",
+        "for models with imitators: max number of the most influential windows to print per text",
         0,
         minimum=0,
     )

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source = f"text, one sentence per line {formats}; - for stdin (default: stdin)"
     options.add_path(parser, "source", source, "SOURCE", nargs="?")
     options.add_path(parser, "target", "target text, aligned with SOURCE", "TARGET", nargs="?")
-    options.add_job_output(parser, "kept lines, one output for each side", nargs="+")
+    options.add_job_output(parser, "kept lines, one output per side, needed with TARGET", nargs="+")
     _add_filters(parser)
     part_size = options.PARTS.format("64M, or 16M with duplicates:near")
     options.add_execution(parser.add_argument_group("parallelism"), part_size=part_size)

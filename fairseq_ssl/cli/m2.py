@@ -125,7 +125,7 @@ def _from_text(args: argparse.Namespace) -> None:
 
 def _merge(args: argparse.Namespace) -> None:
     if len(args.files) < 2:
-        raise UsageError("m2 merge needs at least two M2 files.")
+        raise UsageError(f"Only {args.files[0]} is passed. Expected at least two M2 files.")
     _write(args, m2.merge_m2(args.files), args.files)
 
 

@@ -59,14 +59,14 @@ MOVED = {
     "back-translate --fluency-boost-ratio": "--fairseq-options",
     "back-translate --noisy-beam-granularity": "--fairseq-options",
     "back-translate --temperature": "--fairseq-options",
-    "classify predict --labeled": "--split, or cut -f 2-",
+    "classify predict --labeled": "--split, or cut -f 2- to remove the labels",
     "classify prepare --test-lines": "--test-size",
     "classify prepare --test-share": "--test-size",
     "classify prepare --valid-lines": "--valid-size",
     "classify prepare --valid-share": "--valid-size",
     "confusion-sets --checker": "--aspell LANG",
     "confusion-sets --lang": "--aspell LANG",
-    "correct --engine": "--model FOLDER, of fairseq-ssl export",
+    "correct --engine": "--model FOLDER with the output of fairseq-ssl export",
     "detokenize": "postprocess",
     "edits stats": "edits label",
     "filter --memory": "a folder of parts as output, such as -o OUT/, to need less memory",
@@ -81,7 +81,7 @@ MOVED = {
     "rerank report": "rerank tune --report FILE",
     "score chrf++": "score chrf --word-order 2",
     "score errant --sections": "--levels FILE",
-    "serve --engine": "--model FOLDER, of fairseq-ssl export",
+    "serve --engine": "--model FOLDER with the output of fairseq-ssl export",
     "shift-similarity": "analyze shift-similarity",
     "subwords decode": "postprocess --subwords",
     "swapped-bleu": "analyze swapped-bleu",
@@ -143,7 +143,7 @@ class Parser(argparse.ArgumentParser):
             return nearest(word.partition("=")[0], self._option_string_actions)
         positional = self._get_positional_actions()
         lists = [action.metavar for action in positional if action.nargs == "+"]
-        hints = [f" Write each {name} next to the others." for name in lists]
+        hints = [f" Pass all {name} arguments without options between them." for name in lists]
         words = ["", "", *self._words]
         name = words[words.index(word, 2) - 2]
         if isinstance(self._option_string_actions.get(name), argparse._AppendAction):
@@ -338,11 +338,11 @@ def _check_named(args: argparse.Namespace) -> None:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str | Path) and not Path(path).name:
-                raise UsageError(f"{flag(option)} is the folder {path}. Pass the path of a file.")
-            if str(path) == "-" and value != [path]:
                 raise UsageError(
-                    f"{flag(option)} cannot write to stdout (-) here. Pass the path of a file."
+                    f"{flag(option)} is {str(path)!r}, a folder. Add the name of the output."
                 )
+            if str(path) == "-" and value != [path]:
+                raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Pass a path.")
 
 
 def load_command(name: str) -> Command:

@@ -332,7 +332,7 @@ def byte_size(word: str) -> int:
     """Parse a size such as 500M or 4G, as an argparse type. Return the number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a size. Expected bytes, as in 500M.")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a size. Expected a number, as in 500M.")
     return int(match[1]) << UNITS[match[2]]
 
 
@@ -353,8 +353,8 @@ def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Outp
     for option in ("shard", "part_size"):
         if getattr(args, option) not in (None, (1, 1)):
             raise UsageError(
-                f"{flag(option)} needs a folder of parts as output. Add / to its name: "
-                f"--output {path}/"
+                f"{flag(option)} needs a folder of parts as output, but {path} does not end "
+                "with /. Add / to the name of each output."
             )
     return Path(path)
 

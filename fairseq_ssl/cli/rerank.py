@@ -90,7 +90,7 @@ def _add_merge(subcommands: Subcommands) -> None:
         help="name and path of an n-best list in Moses format, or of fairseq-generate --nbest N "
         f"output {options.FORMATS}; for fairseq-generate output, NAME becomes the name of its "
         "score (natural log P / length ** lenpen), and --subwords and --moses are applied; "
-        "without NAME, it is the file name up to the first dot",
+        "without NAME, the name is the file name up to the first dot",
     )
     merge.add_argument(
         "--right-to-left",
@@ -196,7 +196,7 @@ def _features(args: argparse.Namespace) -> None:
     config = _config(args)
     subwords = args.subwords or [None]
     if len(subwords) > 1 + (config.kind == TRANSLATION):
-        raise UsageError("--subwords has too many models. Expected one, or two with --translation.")
+        raise UsageError(f"--subwords has {len(subwords)} models. Pass 1, or 2 with --translation.")
     summary = score_nbest_file(
         path,
         options.job_output(args),
@@ -312,7 +312,7 @@ def _add_apply(subcommands: Subcommands) -> None:
         "--weight",
         action="append",
         metavar="NAME=W",
-        help="name of a score and its weight, 0 or more; use it instead of --weights; repeat "
+        help="name of a score and its weight, 0 or more; replaces --weights; repeat "
         "for more scores; scores without a weight are ignored",
     )
     apply.add_argument(
@@ -327,7 +327,9 @@ def _add_apply(subcommands: Subcommands) -> None:
 def _apply(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
-        raise UsageError("--weights and --weight are both set, or neither is. Set one of them.")
+        raise UsageError(
+            f"--weights and --weight are both {'set' if args.weight else 'unset'}. Set one."
+        )
     if args.weights:
         text = "\n".join(options.input_lines(args.weights))
         weights = parse_weights(text, str(args.weights))

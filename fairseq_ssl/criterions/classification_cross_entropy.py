@@ -253,8 +253,8 @@ class VirtualAdversarialCrossEntropy(_PerturbedCrossEntropy):
             return super().losses(model, sample)
         if _is_half(model.parameters()):  # rounding errors are larger than the effect of xi
             raise ConfigurationError(
-                "--criterion virtual_adversarial_cross_entropy needs weights in float32. Use --amp "
-                "in place of --fp16 or --bf16."
+                "--criterion virtual_adversarial_cross_entropy needs weights in float32, but the "
+                "model has half-precision weights. Use --amp in place of --fp16 or --bf16."
             )
         inputs = model.precompute(sample["net_input"])
         embedded = model.embed(inputs["src_tokens"])
@@ -324,7 +324,8 @@ class ImitationCrossEntropy(Criterion):
         if getattr(self.task, "stage", None) != "imitate":
             raise ConfigurationError(
                 "--criterion imitation_cross_entropy needs --task semi_supervised_classification "
-                "with --classification-stage imitate."
+                "with --classification-stage imitate, but the stage is "
+                f"{getattr(self.task, 'stage', 'not set')}."
             )
         teacher = sample["teacher"].float() if "teacher" in sample else self.task.teach(sample)
         output = model(**sample["net_input"])

@@ -116,8 +116,8 @@ def _labeled_splits(config: PreparationConfig) -> dict[str, Any]:
         elif size:
             if size >= len(texts):
                 raise DataError(
-                    f"`{name}_size` is {size:g}, but {config.labeled} has only {len(texts)} texts "
-                    f"for the splits train and {name}. Expected a smaller number."
+                    f"`{name}_size` is {size:.0f}, but {config.labeled} has only {len(texts)} "
+                    f"texts for the splits train and {name}. Expected a smaller number."
                 )
             splits[name], splits["train"] = take_balanced(texts, int(size))
             below = max((fraction_below(example.text) for example in splits[name]), default=0.0)
@@ -162,8 +162,8 @@ def _remove_overlap(
     trained = [example.text for example in splits["train"] if duplicate_key(example.text) in held]
     both = leaked + trained
     if both and config.train_test_overlap == REJECT:
-        subject = f"{len(leaked)} unlabeled and {len(trained)} training texts are held out, one"
-        raise _overlap_error(subject, both[0], held)
+        counts = f"{len(leaked)} unlabeled and {len(trained)} training texts"
+        raise _overlap_error(f"{counts} are also validation or test texts, one", both[0], held)
     if both and config.train_test_overlap == DROP:
         unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
         splits["train"] = [
@@ -199,7 +199,7 @@ class _ExtraTexts:
                 if self.overlap == KEEP or duplicate_key(text) not in self.held:
                     yield text.lower() if self.lower else text
                 elif self.overlap == REJECT:
-                    raise _overlap_error(f"{path}:{number} is held out", text, self.held)
+                    raise _overlap_error(f"{path}:{number} is also", text, self.held)
 
 
 def _write(

@@ -190,7 +190,7 @@ class TwoViewDataset(FairseqDataset):
         if not len(kept):
             raise DataError(
                 f"All unlabeled texts are longer than {limits[0]} tokens, the model's maximum or "
-                "--max-tokens. Truncate them with --classification-max-length."
+                "--max-tokens. Set a lower --classification-max-length or raise --max-tokens."
             )
         if not long:
             return self

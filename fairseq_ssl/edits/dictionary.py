@@ -215,8 +215,8 @@ def _pairs(words: list[str]) -> dict[str, str]:
     plain = [unescape(word) if "%" in word else word for word in words]
     if len(plain) % 2 or not all(plain):
         raise DataError(
-            "The last word of the line has no form, or an escape is invalid. Expected pairs of a "
-            "word and its form, separated by spaces."
+            f"{' '.join(words)[:60]!r} contains a word without a form, an empty word or an "
+            "invalid escape such as %FF. Expected words, each followed by its form."
         )
     return dict(zip(plain[::2], plain[1::2], strict=True))
 

@@ -50,8 +50,8 @@ def extract(source: str, target: str, dictionary: EditDictionary | None = None) 
             labels[change.position] = str(Label(change.kept, change.inserted))
     if labels is None:
         raise DataError(
-            "The source and the target are too long and too different to align. Split them into "
-            "sentences."
+            f"The source ({len(tokens)} tokens) and the target ({len(new_tokens)} tokens) are too "
+            "long and too different to align. Split them into sentences."
         )
     return labels
 
@@ -233,7 +233,7 @@ def required_votes(systems: int, min_votes: int | None = None) -> int:
     needed = systems // 2 + 1 if min_votes is None else min_votes
     if not 1 <= needed <= systems:
         raise UsageError(
-            f"`min_votes` is {needed}, but there are {systems} corrections. Expected 1 to the "
-            "number of corrections."
+            f"`min_votes` is {needed}, but there are {systems} corrections. Expected at least one "
+            "correction, and `min_votes` from 1 to the number of corrections."
         )
     return needed

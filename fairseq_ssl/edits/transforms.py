@@ -86,8 +86,8 @@ def _parse_suffix_pairs(lines: Iterable[str], name: str) -> list[SuffixPair]:
         left, right = ("" if word == NO_SUFFIX else word for word in [*words, "", ""][:2])
         if len(words) < 2 or left == right:
             raise DataError(
-                f"{name}:{number} is {line!r}. Expected two suffixes such as 'e ing', with "
-                f"{NO_SUFFIX} for an empty suffix, and optional words that keep the first suffix."
+                f"{name}:{number} is {line!r}. Expected two different suffixes, such as 'e ing' "
+                f"({NO_SUFFIX} is an empty suffix), and optional words that keep the first suffix."
             )
         wrong = [word for word in words[2:] if not word.endswith(left)]
         if wrong:

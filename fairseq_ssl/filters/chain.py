@@ -130,7 +130,7 @@ def filter_class(name: str) -> type[Any]:
         return FILTERS[name]
     module_name, _, class_name = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
-        raise UsageError(f"{name!r} is not a filter. Expected package.module:Class.")
+        raise UsageError(f"{name!r} is not a filter. Expected identifiers: package.module:Class.")
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # importing user code can raise anything
@@ -232,7 +232,7 @@ def read_filters(path: str | Path) -> list[FilterSpec]:
     entries = content["filters"]
     if not isinstance(entries, list) or not entries:
         raise UsageError(
-            f"{path}: 'filters' is empty or not a list. Expected one line per filter, such as "
+            f"{path}: 'filters' is {entries!r}. Expected a list with one line per filter, such as "
             "'- identical'."
         )
     try:
@@ -266,7 +266,7 @@ def _check_events(yaml: Any, data: bytes) -> None:
         if isinstance(event, yaml.AliasEvent):
             raise ValueError("aliases, such as *name, are not supported")
         if depth > MAX_DEPTH:
-            raise ValueError("it is nested too deeply")
+            raise ValueError(f"it has more than {MAX_DEPTH} levels of nesting")
 
 
 def _parse_entry(entry: Any) -> Iterator[FilterSpec]:

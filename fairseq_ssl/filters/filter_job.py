@@ -130,8 +130,8 @@ class RowFilter:
         if self._chain.duplicates:
             raise UsageError(
                 "The filter duplicates cannot be applied to batches, because it compares all rows "
-                "of a corpus. Remove it, and drop duplicates with `filter_files` or with the "
-                "data engine."
+                "of a corpus. Remove it, and drop duplicates with `filter_files` or in the "
+                "program that calls `RowFilter`."
             )
 
     def __call__(self, *columns: Iterable[str]) -> NDArray[np.bool_]:

@@ -318,7 +318,7 @@ class CopyingGenerator(SequenceGenerator):
 
     def __init__(self, models: Sequence[Any], tgt_dict: Any, **options: Any) -> None:
         has_language_model = options.get("lm_model") is not None
-        reject_options("a model that copies", {"lm_path": has_language_model})
+        reject_options("a model that copies source words", {"lm_path": has_language_model})
         super().__init__(CopyingEnsemble(models), tgt_dict, **options)
 
     def _generate(
@@ -329,7 +329,7 @@ class CopyingGenerator(SequenceGenerator):
         bos_token: int | None = None,
     ) -> Any:
         """Search with local ids. Return hypotheses with dictionary ids."""
-        reject_options("a model that copies", {"constraints": constraints is not None})
+        reject_options("a model that copies source words", {"constraints": constraints is not None})
         source = sample["net_input"]
         words = SourceWords.from_ids(source["src_tokens"], self.model.vocabulary)
         self.vocab_size = words.width

@@ -358,8 +358,8 @@ def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
             counts[dictionary.index(token)] = count
     if not counts.any():
         raise DataError(
-            f"{path} contains no token of the language model's dictionary. Expected counts of the "
-            "same subwords."
+            f"{path} contains no count above 0 for a token of the language model's dictionary. "
+            "Expected counts of the same subwords."
         )
     return counts
 

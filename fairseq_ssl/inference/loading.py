@@ -67,7 +67,7 @@ def check_weights(weights: Sequence[float], models: int) -> None:
         )
     if weights and not (min(weights) >= 0 < sum(weights) < math.inf):
         raise UsageError(
-            f"`weights` is {', '.join(map(str, weights))}. Expected values >= 0 with a sum > 0."
+            f"`weights` is {', '.join(map(str, weights))}. Expected finite values >= 0, not all 0."
         )
 
 
@@ -77,8 +77,8 @@ def require_one_direction(model: Any, path: str | Path) -> None:
 
     if not isinstance(model, FairseqEncoderDecoderModel):
         raise DataError(
-            f"{path} is not a translation model for one direction. Choose another checkpoint. If "
-            "it is a two-way model, export one direction with fairseq-ssl export."
+            f"{path} is not a translation model for one direction. Choose another checkpoint, or "
+            "export one direction of a two-way model with fairseq-ssl export."
         )
 
 

@@ -154,12 +154,12 @@ def _read_direction(checkpoint: Path, to: str, source: str | None, target: str |
         return one_direction(state, source, target)
     if to == "translation":
         raise UsageError(
-            f"{checkpoint} contains a single direction. Expected a two-way model for the export to "
-            "translation."
+            f"{checkpoint} is not a two-way model. Expected a checkpoint with two directions, "
+            "because `to` is translation."
         )
     if to == "fairseq" and (source or target):
         raise UsageError(
-            "`source_lang` and `target_lang` can only be set if `to` is ctranslate2 or if the "
-            "checkpoint contains two directions. Remove them."
+            "`source_lang` and `target_lang` are not used if `to` is fairseq and the checkpoint is "
+            "not a two-way model. Remove them."
         )
     return state

@@ -203,7 +203,7 @@ def load_onnx_rounds(
         if model.edits != first.edits or model.words.symbols != first.words.symbols:
             raise ConfigurationError(
                 f"The edits or the dictionaries of {first.folder} and {model.folder} differ. "
-                "Expected models that were trained with the same edit dictionary."
+                "Expected models that were trained with the same edit and token dictionaries."
             )
     search = search.or_else(first.config.search)
     return EditRounds(OnnxEngine(models, weights or None), first.edits, first.words, search)

@@ -74,7 +74,7 @@ class ScoringConfig:
         convert_fields(self, ["data_dir", "unigrams"], ["models"])
         object.__setattr__(self, "languages", tuple(self.languages))
         if not self.models:
-            raise UsageError("`models` is empty. Expected at least one checkpoint.")
+            raise UsageError("`models` is empty. Expected at least one model.")
         check(self)
         check_positive("max_tokens", self.max_tokens)
         check_positive("threads", 1 if self.threads is None else self.threads)

@@ -282,7 +282,7 @@ class _Endpoints:
     async def _body(self, request: Request) -> bytes:
         media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type != "application/json":
-            raise _RequestError(415, "Expected the header Content-Type: application/json.")
+            raise _RequestError(415, f"Content-Type is {media_type!r}. Expected application/json.")
         limit = 12 * self._limits.max_length + 1024  # JSON can escape a character as 12 bytes
         body = bytearray()
         async for chunk in request.stream():
@@ -297,7 +297,7 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
     try:
         content = parse_json(body)
     except ValueError as error:
-        raise _RequestError(400, f"The body is not JSON in UTF-8: {error}.") from None
+        raise _RequestError(400, f"The body cannot be parsed as JSON in UTF-8: {error}.") from None
     match content:
         case {"text": str(text), **others} if not others:
             parts = LINE_END.split(text)
@@ -312,7 +312,7 @@ def _parse_request(body: bytes, max_length: int) -> tuple[list[str], list[str]]:
                 )
         case _:
             expected = 'the string "text" or the list of strings "lines"'
-            raise _RequestError(400, f"Expected a JSON object that contains only {expected}.")
+            raise _RequestError(400, f"The body is not a JSON object with only {expected}.")
     length = sum(map(len, lines)) + len(lines) - 1
     if length > max_length:
         message = f"The text has {length:,} characters. Expected up to {max_length:,}."

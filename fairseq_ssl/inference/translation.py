@@ -103,7 +103,7 @@ class DecodingConfig:
         convert_fields(self, ["data_dir", "fluency_boost_lm", "fluency_boost_data"], ["model"])
         object.__setattr__(self, "fairseq_options", tuple(self.fairseq_options))
         if not self.model:
-            raise UsageError("`model` is empty. Expected at least one checkpoint.")
+            raise UsageError("`model` is empty. Expected at least one translation model.")
         check_positive("threads", 1 if self.threads is None else self.threads)
         check_positive("max_tokens", self.max_tokens)
         check(self)

@@ -300,8 +300,8 @@ def line_rows(path: str | Path, shard: tuple[int, int] = (1, 1)) -> Iterator[dic
     if shard != (1, 1):
         if not is_splittable(as_path(path)):
             raise UsageError(
-                f"{path} cannot be split into shards. Expected an uncompressed UTF-8 file with "
-                "Unix line endings."
+                f"{path} cannot be split into shards. Expected a single uncompressed file with "
+                "Unix line endings and without a byte-order mark."
             )
         parts = split_files(span, 1)
         first, after = (len(parts) * number // shard[1] for number in (shard[0] - 1, shard[0]))

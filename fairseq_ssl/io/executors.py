@@ -171,8 +171,8 @@ class LocalExecutor:
                 "notebook, import your functions and classes from a module."
             ) * is_first
             raise DataError(
-                "A worker process was killed, possibly because memory was full. Run the job again, "
-                f"with a smaller value of `jobs` if memory was full.{hint}"
+                "A worker process ended early, possibly because memory was full. Run the job "
+                f"again, with a smaller value of `jobs` if memory was full.{hint}"
             ) from None
         finally:
             # Without waiting, Python 3.10 can deadlock: its manager thread waits for its own lock

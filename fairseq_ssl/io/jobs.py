@@ -97,7 +97,7 @@ def check_beside(output: Path, inputs: Iterable[Path | None]) -> None:
             raise UsageError(f"{output} is an input. Choose another output.")
         if source in path.parents or path in source.parents:
             raise UsageError(
-                f"{output} is in the input {source}, or contains it. Choose another output."
+                f"{output} is in the input or output {source}, or contains it. Choose another path."
             )
         if source.parent == path.parent and source.name in names:
             raise UsageError(

@@ -126,7 +126,7 @@ def output_error(output: Path, error: OSError) -> OutputError:
     if error.filename not in shown and ".tmp" not in Path(str(error.filename)).name:
         reason = f"{reason}: {error.filename}"
     full = error.errno in FULL and not is_device(output)
-    advice = f" The disk of {output.absolute().parent} is full." if full else ""
+    advice = f" The disk of {output.absolute().parent} is full or over quota." if full else ""
     return OutputError(f"{output} could not be written: {reason}.{advice}")
 
 
@@ -378,7 +378,7 @@ class ResumableFiles:
                 if kinds != [int] * len(self.paths) + [dict, dict] or min(self._sizes) < 0:
                     raise ValueError
             except (ValueError, KeyError, TypeError):
-                raise DataError(f"{self.journal} is not a valid journal. {AGAIN}") from None
+                raise DataError(f"{self.journal} is not a valid progress file. {AGAIN}") from None
             if task != self.task:
                 raise UsageError(
                     f"{self.paths[0]} was started with different settings or another input: "

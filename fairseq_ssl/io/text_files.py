@@ -385,21 +385,21 @@ def _folder_files(folder: Path) -> list[Path]:
     files = list_entries(folder)
     if MANIFEST not in files:
         if JOB in files:
-            raise DataError(f"{folder} is not complete. Run the job that writes it again.")
+            raise DataError(f"{folder} is not complete. First complete the job that writes it.")
         names = sorted(
             name
             for name, status in files.items()
             if stat.S_ISREG(status.st_mode) and not name.startswith((".", "_"))
         )
         if not names:
-            raise DataError(f"{folder} contains no files. Expected at least one text file.")
+            raise DataError(f"{folder} contains no files. Files named .* or _* are skipped.")
         return [folder / name for name in names]
     manifest = read_json(folder / MANIFEST)
     try:
         sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
     except (KeyError, TypeError):
         raise DataError(
-            f"{folder / MANIFEST} contains no list of parts. Run the job that wrote it again."
+            f"{folder / MANIFEST} contains no valid list of parts. Write the folder again."
         ) from None
     for name, size in sizes.items():
         if name not in files:
@@ -466,7 +466,7 @@ def read_json(path: str | Path) -> Any:
     try:
         return parse_json(read_document(path))
     except ValueError as error:
-        raise DataError(f"{path} is not valid JSON: {error}. Correct or copy the file.") from None
+        raise DataError(f"{path} cannot be read as JSON: {error}. Correct or replace it.") from None
 
 
 @contextmanager
@@ -487,7 +487,7 @@ def _reading_error(error: Exception, path: Path) -> str:
         return f"{path} cannot be read: permission denied."
     if isinstance(error, OSError) and error.strerror:
         return f"{path} cannot be read: {error.strerror.rstrip('.')}."
-    return f"{path} cannot be read: {error}. Copy the file again."
+    return f"{path} cannot be read: {error}. Check its suffix, or copy the file again."
 
 
 class Compression(NamedTuple):

@@ -82,7 +82,7 @@ class Outputs:
                 if len(outputs) == 1 and hasattr(output, "write"):
                     return cls(stream=output)
                 raise TypeError(
-                    f"`output` is {output!r}. Expected a path, or a stream if it is the only one."
+                    f"`output` is {output!r}. Expected a path or, for a single output, a stream."
                 )
             if not isinstance(output, PartFolder) and is_folder(output):
                 output = PartFolder(output)
@@ -98,8 +98,8 @@ class Outputs:
                 )
         if len(kinds) > 1:
             raise UsageError(
-                "The outputs are of different kinds. Expected only files, or only folders of parts "
-                "with the same shard and part size."
+                f"The outputs are of different kinds: {', '.join(map(str, paths))}. Expected only "
+                "files, or only folders of parts with the same shard and part size."
             )
         return cls(tuple(paths), None, kinds.pop())
 

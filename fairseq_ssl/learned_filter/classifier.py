@@ -100,7 +100,7 @@ class Phsic:
         parts = {"source_mean": sizes[:1], "target_mean": sizes[1:], "covariance": sizes}
         if not all(_has_numbers(getattr(read, name), shape) for name, shape in parts.items()):
             raise DataError(
-                f"{path} contains arrays of an unexpected type or shape. Train the filter again."
+                f"{path} contains an array of invalid type, shape or value. Train the filter again."
             )
         return read
 
@@ -155,7 +155,7 @@ class PairClassifier:
         if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
             raise ValueError(f"the classifier has a list that is not {len(names)} finite numbers")
         if not (stds > 0).all() or not np.isfinite(float(content["bias"])):
-            raise ValueError("the standard deviations or the bias of the classifier are invalid")
+            raise ValueError("a standard deviation is not above 0, or the bias is not finite")
         return cls(names, means, stds, weights, float(content["bias"]))
 
 

@@ -220,8 +220,8 @@ def count_block_words(features: FeatureExtractor, block: Block) -> list[Counter[
 
 def _no_vectors(path: str | Path) -> DataError:
     return DataError(
-        f"{path} contains no vector for any word of the text. Expected word vectors for the same "
-        "language and tokenization. Check `tokenize`."
+        f"{path} contains no vector for any word of the text. Expected word vectors and text in "
+        "the same language, with the same tokenization."
     )
 
 

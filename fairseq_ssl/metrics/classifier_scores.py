@@ -194,7 +194,7 @@ def _read_predictions(path: Path, lines: int) -> Predictions:
         label, _, rest = line.partition("\t")
         if label.split() != [label]:
             raise DataError(
-                f"{path}:{number} contains the label {label[:80]!r}. Expected one without spaces."
+                f"{path}:{number} contains the label {label[:80]!r}. Expected a single word."
             )
         labels.append(label)
         words = rest.partition("\t")[0].split()

@@ -362,8 +362,8 @@ def _pipeline(spacy: Any, model: str) -> Any:
         raise MissingPackageError(
             model,
             "Classifying errors with ERRANT",
-            f"python -m spacy download {SPACY_MODEL}. Or set `spacy_model` to the folder of a "
-            "pipeline. Edits without types need no pipeline.",
+            f"python -m spacy download {model}. Or set `spacy_model` to the name or the existing "
+            "folder of another pipeline. Edits without types need no pipeline.",
         )
     with library_errors(f"{model} is not a readable spaCy pipeline"):
         # NumPy's matrix products are faster than BLIS.

@@ -56,9 +56,9 @@ class Rouge(ReferenceMetric):
             count = sum(READ_BY_ROUGE.search(text) is None for text in texts)
             if count > len(texts) / 2:
                 raise DataError(
-                    f"ROUGE found no words in {count} of {len(texts)} lines in {name}. As in the "
-                    "original script, words consist of digits and Latin letters without accents. "
-                    "Romanize references and summaries, or replace each word with a number."
+                    f"ROUGE found no words in {count} of {len(texts)} lines with letters in "
+                    f"{name}. As in the original script, words consist of digits and Latin letters "
+                    "without accents. Romanize all texts, or replace each word with a number."
                 )
 
     def statistics(self, hypotheses: Sequence[str], label: str = HYPOTHESES) -> SentenceStatistics:

@@ -92,8 +92,8 @@ class ByteNetEncoder(FairseqEncoder):
         """
         if not self.unfolding.is_known:
             raise ConfigurationError(
-                "--bytenet-unfold is auto, but there are no training pairs to fit the length bound "
-                "to. Load a trained checkpoint, or set a bound such as --bytenet-unfold 1.2,0"
+                "--bytenet-unfold is auto, but no training pairs could be loaded to fit the length "
+                "bound to. Load a trained checkpoint, or set a bound such as --bytenet-unfold 1.2,0"
             )
         real = src_tokens.ne(self.padding)
         lengths = real.sum(1)
@@ -273,7 +273,8 @@ def _check(cfg: ByteNetConfig, task: Any) -> None:
     """Raise ConfigurationError for options that are invalid or that ByteNet does not support."""
     if cfg.bytenet_dim % 2 and not cfg.bytenet_uncompressed:
         raise ConfigurationError(
-            f"--bytenet-dim is {cfg.bytenet_dim}. Use an even number or --bytenet-uncompressed."
+            f"--bytenet-dim is {cfg.bytenet_dim}. Expected an even number. Only --arch "
+            "bytenet_simplified accepts odd numbers."
         )
     is_left_padded = getattr(getattr(task, "cfg", None), "left_pad_target", False)
     subject = "bytenet, whose n-th target token reads the n-th encoder column"

@@ -210,8 +210,9 @@ def _check(args: Any, task: Any) -> None:
     reject_options("pointer_transformer", {name: getattr(args, name, None) for name in names})
     if getattr(args, "no_cross_attention", False) or not args.share_all_embeddings:
         raise ConfigurationError(
-            "pointer_transformer needs shared embeddings and attention to the source. Set "
-            "--share-all-embeddings and remove --no-cross-attention."
+            f"--share-all-embeddings is {args.share_all_embeddings} and --no-cross-attention is "
+            f"{getattr(args, 'no_cross_attention', False)}. Expected True and False, because "
+            "pointer_transformer needs shared embeddings and attention to the source."
         )
 
 

@@ -60,8 +60,8 @@ class LearnerNoise:
         is_counted = self.learner_errors is not DEFAULT_ERRORS and any(self._counted.errors)
         if self.measured and not (is_counted and any(self._shares)):
             raise UsageError(
-                "measured=true needs a file of learner errors. Create it with: fairseq-ssl "
-                "learner-errors"
+                "measured=true needs a file of learner errors that contains at least one error. "
+                "Create it with: fairseq-ssl learner-errors"
             )
 
     def __call__(self, clean: TokenBatch, draws: Random) -> NoisedBatch:

@@ -135,7 +135,7 @@ class ShuffleNoise:
         if not 0 < self.std**2 < self.mean * (1 - self.mean):
             raise UsageError(
                 f"There is no Beta distribution with `mean` {self.mean} and `std` {self.std}. "
-                "Expected a `std` above 0 and below sqrt(mean * (1 - mean))."
+                "Expected 0 < `mean` < 1 and 0 < `std` < sqrt(mean * (1 - mean))."
             )
 
     @cached_property

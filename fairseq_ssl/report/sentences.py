@@ -131,7 +131,7 @@ class Sentences:
             if len(lines) != expected:
                 raise DataError(
                     f"{names[0]} has {expected} lines but {name} has {len(lines)}. All files must "
-                    "contain the same sentences. Set `test_set` to choose different outputs."
+                    "contain the same sentences. Set `test_set` if there are several test sets."
                 )
 
     def sides(self) -> list[str]:

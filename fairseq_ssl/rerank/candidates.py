@@ -109,7 +109,7 @@ def _row(scores: Mapping[str, float], names: Sequence[str], where: str) -> list[
         if name not in scores:
             raise DataError(
                 f"{where} contains no score {name!r}.{nearest(name, scores)} Every candidate needs "
-                "every score. Score the complete list with each model."
+                "this score. Check the name, or score the complete list with each model."
             )
     return [scores[name] for name in names]
 

@@ -189,7 +189,7 @@ def parse_candidate(line: str, where: str) -> tuple[int, Candidate]:
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
     index = parse_integer(fields[0])
     if not 3 <= len(fields) <= 6 or index is None:
-        raise DataError(f"{where} is not in Moses format. Expected a line such as: {_EXAMPLE}")
+        raise DataError(f"{where} is {line[:60]!r}. Expected Moses format, such as: {_EXAMPLE}")
     total = _parse_number(fields[3], "the total", where) if len(fields) > 3 and fields[3] else 0.0
     last = fields[4] if len(fields) > 4 else ""
     sources = tuple(last.split()[1:]) if last.startswith(SOURCES) else ()
@@ -343,9 +343,9 @@ def _unite(before: Candidate | None, new: Candidate, name: str, index: int) -> C
     for score, value in new.scores.items():
         if before.scores.get(score, value) != value:
             raise DataError(
-                f"The score {score!r} of a candidate of sentence {index} is "
-                f"{before.scores[score]:.12g} in {', '.join(before.sources)} and {value:.12g} in "
-                f"{name}. Scores of different models need different names."
+                f"In sentence {index}, the score {score!r} of the candidate {new.text[:40]!r} is "
+                f"{before.scores[score]:.12g} in an earlier list and {value:.12g} in {name}. "
+                "Scores of different models need different names."
             )
     added = tuple(source for source in sources if source not in before.sources)
     scores = {**before.scores, **new.scores}

@@ -131,8 +131,8 @@ def parse_weights(text: str, name: str) -> dict[str, float]:
         weights = {str(key): float(weight) for key, weight in parse_json(text)["weights"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataError(
-            f"{name} does not contain weights. Expected output of fairseq-ssl rerank tune, such "
-            'as: {"weights": {"lm": 1.0}}'
+            f"{name} is not JSON with numbers as weights. Expected output of fairseq-ssl rerank "
+            'tune, such as: {"weights": {"lm": 1.0}}'
         ) from None
     return check_weights(weights, name)
 
@@ -146,7 +146,7 @@ def check_weights(weights: Mapping[str, float], name: str = "`weights`") -> dict
     """
     if not weights or not all(0 <= weight < math.inf for weight in weights.values()):
         shown = ", ".join(f"{score}={weight}" for score, weight in weights.items()) or "no weights"
-        raise UsageError(f"{name} contains {shown}. Expected at least one weight, each 0 or more.")
+        raise UsageError(f"{name} contains {shown}. Expected finite weights >= 0, at least one.")
     largest = max(weights.values())
     if largest == 0:
         raise UsageError(f"{name} contains no weight above 0. Expected at least one.")

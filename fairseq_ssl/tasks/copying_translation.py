@@ -92,8 +92,8 @@ class CopyingTranslationTask(
         model = super().build_model(cfg, from_checkpoint)
         if not is_copying_model(model):
             raise ConfigurationError(
-                "--task copying_translation needs a model that can copy words. Use --arch "
-                "pointer_transformer, or use --task translation."
+                "--task copying_translation needs a model that can copy words, not a "
+                f"{type(model).__name__}. Use --arch pointer_transformer or --task translation."
             )
         for side in ("encoder", "decoder"):
             path = getattr(self.cfg, f"init_{side}_only")

@@ -159,7 +159,7 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
     if cfg.source_lang is not None and cfg.target_lang is not None:
         return
     if not folder.is_dir():
-        raise ConfigurationError(f"{folder} does not exist. Expected a folder with binarized text.")
+        raise ConfigurationError(f"{folder} is not a folder. Pass a folder with binarized text.")
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     splits = {(*pair.split("-"),) for _, pair, side, *_ in names if side in pair.split("-")}
     pairs = sorted(pair for pair in splits if len(pair) == 2)
@@ -172,8 +172,8 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
     matching = [pair for pair in pairs if requested <= {*pair}]
     if len(matching) != 1:
         raise ConfigurationError(
-            f"--source-lang and --target-lang match {len(matching)} of the language pairs in "
-            f"{folder}: {', '.join('-'.join(pair) for pair in pairs)}. Set both to match one pair."
+            f"{folder} contains {', '.join(map('-'.join, pairs))}. --source-lang and --target-lang "
+            f"({' and '.join(sorted(requested)) or 'unset'}) match {len(matching)} pairs. Set both."
         )
     source, target = matching[0]
     is_swapped = cfg.source_lang == target or cfg.target_lang == source
@@ -203,7 +203,7 @@ def _check(cfg: DenoisingPretrainingConfig, masked: bool) -> None:
     if cfg.seed < 0:
         raise ConfigurationError(f"--seed is {cfg.seed}. Expected 0 or more.")
     options = {name: getattr(cfg, name) for name in ("load_alignments", "num_batch_buckets")}
-    reject_options("denoising_pretraining, which generates sources during training", options)
+    reject_options("--task denoising_pretraining, which generates the sources", options)
     if cfg.truncate_source and cfg.target_lang != NO_LANGUAGE:
         raise ConfigurationError(
             "--truncate-source truncates the source side, but the text to denoise is the target "

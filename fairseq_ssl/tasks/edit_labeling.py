@@ -155,9 +155,9 @@ class EditLabelingTask(FairseqTask):
             tokenizer = WordTokenizer(EncoderFiles.of_state(stored).tokenizer)
             if tokenizer.subwords() != self.words.tokenizer.subwords():
                 raise ConfigurationError(
-                    f"The subwords of the tokenizer of {origin} differ from those of --edit-init "
-                    "or --edit-tokenizer. Pass the folder of the encoder with which the model was "
-                    "trained."
+                    f"The tokenizer of {origin} has different subwords than the tokenizer in "
+                    "--edit-init or --edit-tokenizer. Pass the folder of the encoder with which "
+                    "the model was trained."
                 )
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -260,9 +260,9 @@ class EditLabelingTask(FairseqTask):
             )
         if is_training and labels is None:
             raise ConfigurationError(
-                f"{folder} contains no labels for the split {split}. Create them with `fairseq-ssl "
-                "edits label` and binarize them with fairseq-preprocess --only-source "
-                f"--source-lang {EDITS}."
+                f"{folder} contains no labels for the split {split} or a part of it. Create them "
+                "with `fairseq-ssl edits label` and fairseq-preprocess --only-source --source-lang "
+                f"{EDITS}."
             )
         dataset = self.datasets[split] = EditDataset(
             *(text, text.sizes, self.dictionary),
@@ -397,13 +397,13 @@ def _infer_sides(cfg: EditLabelingConfig, folder: Path) -> None:
     if cfg.source_lang is not None:
         return
     if not folder.is_dir():
-        raise ConfigurationError(f"{folder} does not exist. Expected a folder with binarized text.")
+        raise ConfigurationError(f"{folder} is not a folder. Pass a folder with binarized text.")
     names = [path.name.split(".") for path in folder.glob("*.*-*.*")]
     pairs = {pair for _, pair, side, *_ in names if side in pair.split("-") and side != EDITS}
     if len(pairs) != 1:
-        content = " and ".join(sorted(pairs)) or "none"
+        content = f" ({', '.join(sorted(pairs))})" if pairs else ""
         raise ConfigurationError(
-            f"The language pairs in {folder} are {content}. Expected exactly one, as in "
+            f"{folder} contains {len(pairs)} language pairs{content}. Expected one, as in the name "
             "train.src-trg.src.idx. Prepare the data, or set --source-lang and --target-lang."
         )
     cfg.source_lang, cfg.target_lang = pairs.pop().split("-", 1)

@@ -157,8 +157,8 @@ class ReconstructionTranslationTask(TranslationTask):
         criterion = super().build_criterion(cfg, *options, **named)  # 0.12.2 has no options
         if not isinstance(criterion, ReconstructionLoss):
             raise ConfigurationError(
-                "--task reconstruction_translation trains two models, so it needs --criterion "
-                "reconstruction_loss."
+                f"{type(criterion).__name__} trains one model, but --task "
+                "reconstruction_translation trains two. Set --criterion reconstruction_loss."
             )
         return criterion
 

@@ -389,7 +389,7 @@ class SemiSupervisedClassificationTask(FairseqTask):
         )
         if dataset is None:
             raise DataError(
-                f"{path}.idx is missing. Expected output of `fairseq-ssl classify prepare`."
+                f"{path}.idx or .bin is missing. Expected output of `fairseq-ssl classify prepare`."
             )
         return dataset
 
@@ -400,8 +400,8 @@ def _check_optimizer(optimizer: Any) -> None:
         optimizer = optimizer.fp32_optimizer
     if not isinstance(optimizer, LazyAdam):
         raise ConfigurationError(
-            "--imitator-sparse-gradients needs --optimizer lazy_adam without --fp16 or --bf16. For "
-            "half precision, use --amp."
+            f"The optimizer is {type(optimizer).__name__}, but --imitator-sparse-gradients needs "
+            "--optimizer lazy_adam without --fp16 or --bf16. For half precision, use --amp."
         )
 
 
@@ -415,7 +415,8 @@ def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
     ):
         if is_ignored:
             raise ConfigurationError(
-                f"{flag(name)} has no effect with --classification-stage {stage}. Remove it."
+                f"{flag(name)} has no effect with --classification-stage {stage} and the other "
+                "options. Remove it."
             )
 
 

@@ -204,7 +204,7 @@ class TaggedTranslationTask(RightToLeftMixin, TranslationTask):
                 raise ConfigurationError(
                     f"--source-tags names the split {name}, which "
                     f"{'--mix-weights excludes' if is_unused else 'does not exist'}. Expected "
-                    f"{expected}.{nearest(name, self.weights)}"
+                    f"{'one listed there' if is_unused else expected}.{nearest(name, self.weights)}"
                 )
 
     def _load_sides(self, path: Path) -> tuple[Any, Any]:

@@ -99,8 +99,8 @@ class PreparationConfig:
                 continue
             if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
                 raise UsageError(
-                    f"`{name}_size` is {size:g}. Expected a fraction between 0 and 1, or an "
-                    "integer number of texts."
+                    f"`{name}_size` is {size}. Expected a fraction between 0 and 1, or an "
+                    "integer of 1 or more."
                 )
             if getattr(self, name):
                 raise UsageError(f"`{name}` and `{name}_size` are both set. Set only one of them.")

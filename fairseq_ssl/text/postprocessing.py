@@ -57,13 +57,13 @@ def read_generated_lines(lines: Iterable[str], field: str, name: str = "the text
         texts.setdefault(index, text)
     if not texts:
         raise DataError(
-            f"There is no line that begins with {field}-0 in {name}. Expected the complete output "
+            f"There is no {field}-0 line in {name}. Expected the complete output "
             "of fairseq-generate."
         )
     missing = next((index for index in range(len(texts)) if index not in texts), None)
     if missing is not None:
         raise DataError(
-            f"There is no line that begins with {field}-{missing} in {name}. Expected the complete "
+            f"There is no {field}-{missing} line in {name}. Expected the complete "
             "output of fairseq-generate."
         )
     return iter([texts[index] for index in sorted(texts)])

@@ -86,7 +86,7 @@ def check_name(noun: str, kinds: Registry, name: str) -> None:
     """Raise UsageError, which suggests similar names, if `name` is not in the registry."""
     if name not in kinds:
         if (new := RENAMED.get(name)) in kinds:
-            raise UsageError(f"There is no {noun} {name!r}. It is called {new!r}.")
+            raise UsageError(f"There is no {noun} {name!r}. It is now {new!r}.")
         raise UsageError(
             f"There is no {noun} {name!r}.{nearest(name, kinds)} Expected one of "
             f"{', '.join(kinds)}."
@@ -102,7 +102,7 @@ def check_option(noun: str, name: str, kind: type[Any], key: str) -> str:
     field_name = key.replace("-", "_")
     if field_name not in options:
         if (new := RENAMED.get(field_name)) in options:
-            raise UsageError(f"The {noun} {name!r} has no option {key!r}. It is called {new!r}.")
+            raise UsageError(f"The {noun} {name!r} has no option {key!r}. It is now {new!r}.")
         names = [_flag(option) for option in options]
         listed = f"Expected one of {', '.join(names)}." if names else "It has no options."
         raise UsageError(
@@ -137,7 +137,7 @@ def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str
     except (KeyError, ValueError):
         known = {bool: "true or false", int: "an integer"}
         expected = known.get(type(default), "a number")
-        raise UsageError(f"{name}:{pair} has an invalid value. Expected {expected}.") from None
+        raise UsageError(f"{name}:{pair} has no valid value. Expected {expected}.") from None
 
 
 def _flag(key: str) -> str:

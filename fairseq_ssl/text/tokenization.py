@@ -242,8 +242,8 @@ def train_truecaser(
         counts.update([token for _, token, _ in moses.learn_truecase_weights(words)])
     if not counts:
         raise DataError(
-            f"No line of {name} contains two or more words. Expected tokenized text, one sentence "
-            "per line."
+            f"No line of {name} contains upper- or lowercase letters after the first word of a "
+            "sentence. Expected tokenized text, one sentence per line."
         )
     forms_of: dict[str, list[tuple[str, int]]] = {}
     for token, count in counts.items():

@@ -40,7 +40,7 @@ def test_references_without_latin_letters_are_rejected(tmp_path: Path) -> None:
     outputs = ["für 2", "", "", "我 <q> 喜欢 猫"]
     assert rouge.corpus_score(outputs).values["ROUGE-1"] == pytest.approx(25)
     reference.write_text("für 2\n你好 世界\n\n我 <q> 喜欢 猫\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"ROUGE found no words in 2 of 3 lines in .*ref"):
+    with pytest.raises(DataError, match=r"no words in 2 of 3 lines with letters in .*ref"):
         Rouge([reference], sentence_mark="<q>").corpus_score(outputs)
 
 

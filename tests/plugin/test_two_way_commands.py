@@ -48,7 +48,7 @@ def test_two_way_training_decoding_and_export(
     assert "--source-lang" in capsys.readouterr().err
     again = ["export", str(plain), "-o", str(tmp_path / "o.pt"), "--to", "translation"]
     assert main(again) == 2
-    assert "contains a single direction" in capsys.readouterr().err
+    assert "is not a two-way model" in capsys.readouterr().err
     similarity = ["analyze", "shift-similarity", str(data), "-c", str(two)]
     assert main([*similarity, "-o", str(tmp_path / "o")]) == 1
     assert "is not a translation model for one direction" in capsys.readouterr().err

@@ -81,8 +81,8 @@ def _propose(
     except TooWideError:
         raise DataError(
             f"The hypothesis for the sentence in line {sentence.line} of the M2 file has "
-            f"{len(words)} words and differs too much from its source of {len(source)} words: the "
-            f"lattice has more than {MAX_CELLS} cells. Expected one sentence per line."
+            f"{len(words)} words, and the source has {len(source)}. They are too long and too "
+            f"different to align in {MAX_CELLS:,} table cells. Expected one sentence per line."
         ) from None
     arcs = merged_arcs(cells, UNCHANGED, MAX_ARCS)
     paths = ArcPaths(arcs) if arcs else WidePaths(cells, UNCHANGED)

@@ -114,8 +114,8 @@ def parse_m2(lines: Iterable[str], name: str) -> Iterator[M2Sentence]:
             sentence = None
         else:
             raise DataError(
-                f"{name}:{number} begins with {line[:10]!r}. Expected an M2 file, with 'S ', 'A ' "
-                "or a blank line."
+                f"{name}:{number} begins with {line[:10]!r}. Expected a line of an M2 file, which "
+                "begins with 'S ' or 'A ' or is blank."
             )
     if sentence:
         yield _complete(sentence)
@@ -321,7 +321,7 @@ def merge_m2(paths: Sequence[str | Path]) -> Iterator[M2Sentence]:
             if sentence is None or row[0] is None:
                 ended = paths[row.index(None)]
                 raise DataError(
-                    f"{ended} contains fewer sentences than the other files. Merged files must "
+                    f"{ended} contains fewer sentences than another file. Merged files must "
                     "contain the same sentences."
                 )
             if sentence.words != merged.words:

@@ -76,7 +76,7 @@ class SubwordTraining:
         is_given = self.character_coverage is not None or self.model_type is not None
         if self.kind != SENTENCEPIECE and is_given:
             raise UsageError(
-                f"`character_coverage` and `model_type` apply only to {SENTENCEPIECE} models. "
+                f"`character_coverage` and `model_type` do not apply to {self.kind} models. "
                 f"Remove them, or set `kind` to {SENTENCEPIECE}."
             )
 

@@ -147,7 +147,7 @@ def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> Data
     """
     if text.read == text.long:
         expected = f"nonempty line of at most {MAX_LINE_BYTES_TRAINED} bytes"
-        return DataError(f"There is no text to train on. Expected at least one {expected}.")
+        return DataError(f"No line can be used for training. Expected at least one {expected}.")
     maximum = re.search(r"too high.*<= (\d+)", str(error))
     if maximum:
         return DataError(
@@ -157,8 +157,8 @@ def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> Data
     minimum = re.search(r"smaller than required_chars\. \d+ vs (\d+)", str(error))
     if minimum:
         return DataError(
-            f"{size}, less than the number of distinct characters in the text. Expected "
-            f"{minimum[1]} or more."
+            f"{size}, too small for the distinct characters in the text and the special symbols. "
+            f"Expected {minimum[1]} or more."
         )
     if "insert_id(" in str(error):
         return DataError(
@@ -169,4 +169,4 @@ def _training_error(error: RuntimeError, text: _TrainingText, size: str) -> Data
 
 
 def _sentencepiece() -> Any:
-    return import_optional("sentencepiece", "Subwords of this kind")
+    return import_optional("sentencepiece", "A sentencepiece model")

@@ -96,7 +96,7 @@ def train(
 
 def _learn_merges(words: Counter[str], size: int) -> list[str]:
     """Learn up to `size` merges. Return the lines of a merge file, the version first."""
-    learn = import_optional("subword_nmt.learn_bpe", "Subwords of this kind", "wmt").learn_bpe
+    learn = import_optional("subword_nmt.learn_bpe", "A subword-nmt model", "wmt").learn_bpe
     codes = io.StringIO()
     counts = (f"{word} {count}" for word, count in words.items())
     # Hide the progress bar if stderr is not a terminal.
@@ -128,7 +128,7 @@ def _load_bpe(codes: list[str], name: str, tags: Sequence[str]) -> Any:
 
     Raise DataError if a line is malformed or if the version is not in `VERSIONS`.
     """
-    package = import_optional("subword_nmt.apply_bpe", "Subwords of this kind", "wmt")
+    package = import_optional("subword_nmt.apply_bpe", "A subword-nmt model", "wmt")
     has_version = bool(codes) and re.fullmatch(r"#version: \d+(\.\d+)*", codes[0]) is not None
     merges = codes[has_version:] or [""]
     for number, line in enumerate(merges, 1 + has_version):

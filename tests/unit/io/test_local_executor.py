@@ -124,7 +124,7 @@ def test_errors_are_raised_in_the_caller_after_the_processes_have_ended(jobs: in
 
 
 def test_a_killed_worker_is_reported() -> None:
-    with pytest.raises(DataError, match="worker process was killed"):
+    with pytest.raises(DataError, match="worker process ended early"):
         list(LocalExecutor(2).imap(dying, range(9)))
 
 

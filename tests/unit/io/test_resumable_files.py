@@ -124,7 +124,7 @@ def test_lost_bytes_and_invalid_journals_are_reported(paths: list[Path]) -> None
     changed = ({**content, name: value} for name, values in DAMAGES.items() for value in values)
     for damaged in ["{", *map(json.dumps, changed)]:
         note.write_text(damaged)
-        with pytest.raises(DataError, match=r"a\.progress is not a valid journal"):
+        with pytest.raises(DataError, match=r"a\.progress is not a valid progress file"):
             ResumableFiles(paths, TASK, afresh=False)
     note.write_text(json.dumps(content))
     temporary_path(paths[1]).write_bytes(b"")

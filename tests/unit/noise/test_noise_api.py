@@ -159,7 +159,7 @@ def test_wrong_options_are_named(method: str) -> None:
 @pytest.mark.parametrize(("old", "new"), list(RENAMED.items()))
 def test_old_names_are_named_with_their_new_names(old: str, new: str) -> None:
     method = f"direct,shuffle:{old}=0.1" if old == "deviation" else f"direct,{old}"
-    with pytest.raises(UsageError, match=rf"no (noise|option) '{old}'\. It is called '{new}'\.$"):
+    with pytest.raises(UsageError, match=rf"no (noise|option) '{old}'\. It is now '{new}'\.$"):
         add_noise(LINES, method)
 
 

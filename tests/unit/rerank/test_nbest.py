@@ -159,7 +159,7 @@ def test_incompatible_lists_are_rejected() -> None:
     with pytest.raises(DataError, match="Sentence 0 is not in L"):
         list(merge_sentences({"L": left[1:], "R": left}))
     other = [one(0, ("a", {"s": -1.5}))]
-    with pytest.raises(DataError, match=r"is -1 in L and -1\.5 in R"):
+    with pytest.raises(DataError, match=r"is -1 in an earlier list and -1\.5 in R"):
         list(merge_sentences({"L": left[:1], "R": other}))
     with pytest.raises(DataError, match="sentence 7"):
         list(format_nbest([one(7, ("a ||| b", {}))]))
