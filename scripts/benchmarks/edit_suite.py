@@ -105,6 +105,7 @@ EDIT_TAGGERS = (
         "--model MODEL --encoder ENCODER --text TEXT --gector CHECKOUT --kind onnx --keep-bias "
         "0.1 --min-error 0.45 --threads 1 --pairs 3",
         section=PEERS,
+        note="On the Intel Xeon, our PyTorch model is 1.1 times as fast as the ONNX model.",
         gpu=False,
     ),
     Entry(
@@ -115,6 +116,7 @@ EDIT_TAGGERS = (
         "--model MODEL --encoder ENCODER --text TEXT --gector CHECKOUT --kind onnx-int8 "
         "--keep-bias 0.1 --min-error 0.45 --threads 1 --pairs 3",
         section=PEERS,
+        note="int8 is 1.8 times as fast as float32 on the Intel Xeon, and 2.9 on the AMD EPYC.",
         gpu=False,
     ),
     Entry(
