@@ -45,7 +45,7 @@ def test_the_last_are_sorted_by_number(folder: Path) -> None:
 
 def test_invalid_requests_are_rejected(folder: Path) -> None:
     calls: dict[str, Callable[[], object]] = {
-        "contains 5 update checkpoints": lambda: CheckpointSelection(last=6, by="update").paths([folder]),
+        "5 update checkpoints": lambda: CheckpointSelection(last=6, by="update").paths([folder]),
         "none": lambda: CheckpointSelection(last=1, by="epoch").paths([folder / "none"]),
         "`by` needs `last`": lambda: CheckpointSelection(by="epoch"),
         "is a folder": lambda: CheckpointSelection().paths([folder]),
