@@ -53,7 +53,7 @@ def tokenizer(kind: str) -> tokenizers.Tokenizer:
         built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         around, special = ("[CLS]", "$A", "[SEP]"), symbols[:4]
     elif kind == "xlnet":
-        symbols = ["<unk>", "<s>", "<pad>", "<sep>", "<cls>", "▁", "$", *LETTERS, *"START"]
+        symbols = ["<unk>", "<s>", "<pad>", "<sep>", "<cls>", "▁", "$", *LETTERS, *"STAR"]
         scores = [
             (piece, 0.0 if row < 5 else -3.0) for row, piece in enumerate([*symbols, "▁good"])
         ]

@@ -66,9 +66,7 @@ class OnnxConfig:
             if type(value).__name__ != field.type or (isinstance(value, int) and value < 0):
                 raise FormatError(f"{field.name} in {CONFIG} is invalid: {str(value)[:40]!r}")
         if values["edit_unit"] not in UNITS or not values["padding"] < values["vocabulary"]:
-            raise FormatError(
-                f"{CONFIG} contains an unknown edit_unit or padding >= vocabulary: {values}"[:300]
-            )
+            raise FormatError(f"{CONFIG} contains an unknown edit_unit or padding >= vocabulary")
         try:
             return cls(**{**values, "search": CorrectionSearch(**values["search"])})
         except (TypeError, UsageError) as error:

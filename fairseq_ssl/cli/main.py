@@ -338,9 +338,7 @@ def _check_named(args: argparse.Namespace) -> None:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str | Path) and not Path(path).name:
-                raise UsageError(
-                    f"{flag(option)} is {str(path)!r}, a folder. Add the name of the output."
-                )
+                raise UsageError(f"{flag(option)} is {str(path)!r}, a folder. Pass a new path.")
             if str(path) == "-" and value != [path]:
                 raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Pass a path.")
 

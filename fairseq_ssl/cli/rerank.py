@@ -327,9 +327,7 @@ def _add_apply(subcommands: Subcommands) -> None:
 def _apply(args: argparse.Namespace) -> None:
     options.check_output(args.output, args.nbest_list, args.weights)
     if (args.weights is None) == (args.weight is None):
-        raise UsageError(
-            f"--weights and --weight are both {'set' if args.weight else 'unset'}. Set one."
-        )
+        raise UsageError("--weights and --weight are both set, or both missing. Set one of them.")
     if args.weights:
         text = "\n".join(options.input_lines(args.weights))
         weights = parse_weights(text, str(args.weights))

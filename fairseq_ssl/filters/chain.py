@@ -130,7 +130,7 @@ def filter_class(name: str) -> type[Any]:
         return FILTERS[name]
     module_name, _, class_name = name.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), class_name)):
-        raise UsageError(f"{name!r} is not a filter. Expected identifiers: package.module:Class.")
+        raise UsageError(f"{name!r} is not a filter. Expected package.module:Class.")
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # importing user code can raise anything

@@ -153,7 +153,9 @@ class PairClassifier:
         names = tuple(content["names"])
         rows = (means, stds, weights)
         if any(row.shape != (len(names),) or not np.isfinite(row).all() for row in rows):
-            raise ValueError(f"the classifier has a list that is not {len(names)} finite numbers")
+            raise ValueError(
+                f"the means, standard deviations or weights are not {len(names)} finite numbers"
+            )
         if not (stds > 0).all() or not np.isfinite(float(content["bias"])):
             raise ValueError("a standard deviation is not above 0, or the bias is not finite")
         return cls(names, means, stds, weights, float(content["bias"]))

@@ -263,6 +263,6 @@ def _check(cfg: Any) -> None:
         )
     if bool(cfg.mixture_random) == bool(cfg.mixture_imitator_options):
         raise ConfigurationError(
-            "--mixture-imitators and --mixture-random (for the control experiment) are both "
-            f"{'set' if cfg.mixture_random else 'missing'}. Set exactly one of the two."
+            "--mixture-imitators and --mixture-random (for the control experiment) are both set, "
+            "or both missing. Set one of the two."
         )

@@ -210,9 +210,8 @@ def _check(args: Any, task: Any) -> None:
     reject_options("pointer_transformer", {name: getattr(args, name, None) for name in names})
     if getattr(args, "no_cross_attention", False) or not args.share_all_embeddings:
         raise ConfigurationError(
-            f"--share-all-embeddings is {args.share_all_embeddings} and --no-cross-attention is "
-            f"{getattr(args, 'no_cross_attention', False)}. Expected True and False, because "
-            "pointer_transformer needs shared embeddings and attention to the source."
+            "pointer_transformer needs shared embeddings and attention to the source. Set "
+            "--share-all-embeddings and remove --no-cross-attention."
         )
 
 

@@ -24,8 +24,8 @@ INIT_STD = 0.02
 def has_bfloat16_units() -> bool:
     """Return True if this processor computes in bfloat16. Otherwise, log a warning.
 
-    On others, matrix products take 3 to 100 times as long as in float32, and LSTMs under autocast
-    raise a RuntimeError without AVX-512.
+    On other processors, matrix products take 3 to 100 times as long as in float32, and LSTMs under
+    autocast raise a RuntimeError without AVX-512.
     """
     has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     has_kernels = has_onednn and torch.ops.mkldnn._is_mkldnn_bf16_supported()

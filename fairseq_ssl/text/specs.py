@@ -137,7 +137,7 @@ def _parse_option(noun: str, name: str, kind: type[Any], pair: str) -> tuple[str
     except (KeyError, ValueError):
         known = {bool: "true or false", int: "an integer"}
         expected = known.get(type(default), "a number")
-        raise UsageError(f"{name}:{pair} has no valid value. Expected {expected}.") from None
+        raise UsageError(f"{name}:{pair} has an invalid value. Expected {expected}.") from None
 
 
 def _flag(key: str) -> str:

@@ -20,7 +20,6 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -79,10 +78,8 @@ def measured(function: Callable[..., None], *values: Any) -> tuple[float, float]
 
 def run_step(calls: list[tuple[Any, ...]], jobs: int) -> dict[str, float]:
     """Run each call in a new process. Return CPU seconds and the largest peak memory."""
-    context = get_context("spawn")
-    with ProcessPoolExecutor(jobs, context, max_tasks_per_child=1) as processes:
-        futures = [processes.submit(measured, *call) for call in calls]
-        seconds, peaks = zip(*(future.result() for future in futures), strict=True)
+    with get_context("spawn").Pool(jobs, maxtasksperchild=1) as processes:
+        seconds, peaks = zip(*processes.starmap(measured, calls, chunksize=1), strict=True)
     return {"calls": len(calls), "core-seconds": sum(seconds), "peak MiB": max(peaks)}
 
 

@@ -135,8 +135,8 @@ def table(results: Results) -> str:
             row(entry, reports, device, notes, machines)
             for entry in SUITE
             if device or entry.section == title
-            for reports in [[results[key] for key in keys(entry, device) if key in results]]
-            if reports or (not device and f"{entry.key}@cuda" not in results)
+            if (reports := [results[key] for key in keys(entry, device) if key in results])
+            or (not device and f"{entry.key}@cuda" not in results)
         ]
         lines += ["", f"## {title}", "", *HEADER, *rows] if rows else []
     lines += ["", "## Notes", ""] if notes else []

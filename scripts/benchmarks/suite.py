@@ -18,7 +18,7 @@ BYTENET_LAUNCHES = (
 CT2 = "The same matrix products dominate in both programs. Smaller models and int8 gain more."
 AMP = (
     "In float32, matrix products take 4/5 of the time. bfloat16 makes them 2.1 times as fast. On "
-    "an Intel Xeon without bfloat16 units, it reached 0.3, so `--amp` computes in float32 there."
+    "an Intel Xeon without bfloat16 units, the ratio was 0.3, so `--amp` uses float32 there."
 )
 EMBEDDINGS = "--share-all-embeddings"
 

@@ -73,8 +73,7 @@ def train(
         del words[word]
     if not any(len(word) > 1 for word in words):
         raise DataError(
-            "The text contains no word of two or more characters, except tags. Expected at least "
-            "one."
+            "The text contains no words of two or more characters. Expected at least one such word."
         )
     codes = _learn_merges(words, size)
     merges = len(codes) - 1
