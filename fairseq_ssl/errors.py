@@ -193,4 +193,6 @@ def import_optional(module: str, purpose: str, extra: str = "") -> Any:
         name = module.partition(".")[0]
         package = DISTRIBUTIONS.get(name, name.replace("_", "-"))
         install = f"pip install 'fairseq-ssl[{extra}]'" if extra else f"pip install {package}"
+        if not isinstance(error, ModuleNotFoundError):  # installed, but broken
+            package += f" ({first_line(error)})"
         raise MissingPackageError(package, purpose, install) from error

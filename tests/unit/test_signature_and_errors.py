@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairseq_ssl import __version__
-from fairseq_ssl.errors import DataError, FairseqSslError, MissingPackageError
+from fairseq_ssl.errors import DataError, FairseqSslError, MissingPackageError, import_optional
 from fairseq_ssl.io.fingerprints import content_digest
 from fairseq_ssl.io.outputs import write_signature
 from fairseq_ssl.signature import Signature
@@ -78,3 +78,12 @@ def test_errors_of_worker_processes_keep_their_message(kind: type[Exception]) ->
     error = kind(*["a", "b", "c"] if kind is MissingPackageError else ["a"])
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (kind, str(error))
+
+
+def test_the_reason_is_shown_if_an_installed_package_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.py").write_text("from os import other")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingPackageError, match=r"broken \(cannot import name 'other' from 'os'"):
+        import_optional("broken", "The test")
