@@ -81,10 +81,10 @@ def compare_gold_tokens(
     ranks, positions = config.rank_bounds, config.position_bounds
     checkpoints = checkpoint_paths(checkpoints, 2)
     if len({len(paths) for paths in checkpoints.values()}) > 1:
+        counts = ", ".join(f"{name}: {len(paths)}" for name, paths in checkpoints.items())
         raise UsageError(
-            f"The models have {', '.join(str(len(paths)) for paths in checkpoints.values())} "
-            "checkpoints. The n-th checkpoint of each model is compared with the n-th checkpoint "
-            "of the first model. Pass the same number of checkpoints for each model."
+            f"The models have different numbers of checkpoints ({counts}). Pass the same number "
+            "for each model: the n-th ones are compared."
         )
 
     def scores_of(path: Path) -> TokenScores:

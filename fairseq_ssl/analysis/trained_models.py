@@ -43,8 +43,8 @@ class CheckedLines:
             raise self.read_error("it contains a line without an end-of-sentence id.")
         oov_words = getattr(self.dictionary, "surfaces", ())
         min_id, max_id = map(int, ids.aminmax())
-        if min_id < 0 or max_id >= len(self.dictionary) + len(oov_words):
-            raise self.read_error(f"ids {min_id} to {max_id} are not all in the dictionary.")
+        if min_id < 0 or max_id >= (symbols := len(self.dictionary) + len(oov_words)):
+            raise self.read_error(f"ids {min_id} to {max_id}, expected 0 to {symbols - 1}.")
         return ids
 
     def __len__(self) -> int:

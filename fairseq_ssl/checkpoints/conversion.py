@@ -193,8 +193,8 @@ def to_stock(state: State) -> State:
     criterion = group_options(state, "criterion")
     if task.get("right_to_left"):
         raise ConfigurationError(
-            "The checkpoint decodes from right to left. CTranslate2 and fairseq alone would "
-            "reverse its translations. Use the checkpoint itself with the engine fairseq."
+            "The checkpoint decodes from right to left. Without the plug-in, its translations "
+            "would be reversed. Use the checkpoint itself with the engine fairseq."
         )
     if not _is_stock(TASK_REGISTRY, task):
         task = {**task, "_name": "translation"}
@@ -258,8 +258,8 @@ def _stock_architecture(state: State) -> str:
     if not stock.startswith("transformer") or stock.startswith("transformer_lm"):
         raise DataError(
             f"A checkpoint of the architecture {arch!r} cannot be exported to fairseq or "
-            f"CTranslate2. Expected one of {', '.join(STOCK_COUNTERPART)}, or a fairseq "
-            "Transformer for translation."
+            f"CTranslate2. Expected one of {', '.join(STOCK_COUNTERPART)}, or fairseq's "
+            "transformer or transformer_* for translation."
         )
     _check_positions(model_options(state))
     return stock

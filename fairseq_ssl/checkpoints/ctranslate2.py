@@ -89,10 +89,10 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
         except Exception as error:  # the converter raises many exception types
             if system_error(error) is not None:
                 raise
-            line = str(error).rpartition("\n")[2].strip(" .")
+            line = str(error).rpartition("\n")[2].strip(" .-")
             raise DataError(
                 f"CTranslate2 cannot convert this model with the dictionaries in {data.folder}: "
-                f"{line}. Use the model's dictionaries, or the checkpoint with the engine fairseq."
+                f"{line}. If they are the model's, use the checkpoint with the engine fairseq."
             ) from None
         finally:
             flat.unlink(missing_ok=True)

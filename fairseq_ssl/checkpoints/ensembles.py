@@ -113,10 +113,10 @@ def _loading_error(models: str, data: object, error: Exception) -> DataError:
     line = (str(error).strip().splitlines() or [""])[-1].strip(" .")
     if "state_dict" in str(error):  # weights that are missing or of other sizes
         return DataError(
-            f"{models} cannot be loaded with {data}: {line}. Expected the dictionaries of the "
-            "training data."
+            f"The weights of {models} do not match {data}: {line}. Expected the dictionaries of "
+            "the training data."
         )
     return DataError(
-        f"{models} cannot be loaded: fairseq cannot build a model from stored options and {data} "
-        f"({type(error).__name__}: {line}). Use another checkpoint of the run."
+        f"fairseq cannot load {models} with {data} ({type(error).__name__}: {line}). Expected the "
+        "dictionaries of the training data, or use another checkpoint."
     )

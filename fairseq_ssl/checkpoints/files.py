@@ -150,7 +150,8 @@ def _check_tensors(state: State) -> None:
     for name, tensor in _named_tensors(state):
         is_plain = type(tensor) in (Tensor, Parameter) and tensor.layout is torch.strided
         if not is_plain or tensor.is_nested or tensor.is_meta or tensor.dtype not in DTYPES:
-            raise _FormatError(f"the tensor {name} is not dense or {tensor.dtype} is not supported")
+            kind = f"{tensor.layout}, {tensor.dtype}, {tensor.device}"
+            raise _FormatError(f"the tensor {name} has an unsupported type: {kind}")
         storage = tensor.untyped_storage()
         view = storage.data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride()
         if view not in views:  # tied weights share their values

@@ -422,7 +422,7 @@ def _check_shapes(
     difference = weight_difference(state, expected)
     if difference is not None:
         raise DataError(
-            f"The weights of {path} do not match its {labels} labels and its encoder "
-            f"({config.get('model_type')}): {difference}. Expected the labels and the encoder "
-            "with which the model was trained."
+            f"The weights in {path} and those of a model with its {labels} labels and its encoder "
+            f"({config.get('model_type')}) differ: {difference}. Expected the labels and the "
+            "encoder with which the model was trained."
         )

@@ -93,7 +93,7 @@ class CheckpointSelection:
         if len(ranked) < count:
             raise DataError(
                 f"{folder} contains {len(ranked)} checkpoints of different updates with validation "
-                f"scores. Expected at least {count}, the value of `best`."
+                f"scores besides checkpoint_last.pt. Expected at least {count}, as set by `best`."
             )
         in_order = sorted((value, updates) for updates, (value, _) in ranked.items())
         return [ranked[updates][1] for _, updates in in_order[-count:]]

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Protocol, cast
 
 from fairseq_ssl._version import __version__
 from fairseq_ssl.cli.console import STDOUT_NAME, drop_stdout, flush_stdout, open_stdout, print_lines
-from fairseq_ssl.errors import FairseqSslError, UsageError, flag, nearest, needs_torch, one_line
+from fairseq_ssl.errors import FairseqSslError, UsageError, nearest, needs_torch, one_line
 from fairseq_ssl.io.executors import silence_library_warnings
 
 COMMANDS = {
@@ -292,8 +292,7 @@ def _with_flags(message: str, parser: argparse.ArgumentParser) -> str:
     }
 
     def as_flag(match: re.Match[str]) -> str:
-        word = match[1]  # `references` is --reference, and a spaCy `model` is --spacy-model
-        names = (word, word.removesuffix("s"), f"spacy_{word}")
+        names = match[1], match[1].removesuffix("s")  # `references` is --reference
         return next((flags[name] for name in names if name in flags), match[0])
 
     return re.sub(r"`(\w+)`", as_flag, message)
@@ -338,9 +337,9 @@ def _check_named(args: argparse.Namespace) -> None:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str | Path) and not Path(path).name:
-                raise UsageError(f"{flag(option)} is {str(path)!r}, a folder. Pass a new path.")
+                raise UsageError(f"`{option}` is {str(path)!r}. Expected a path with a name.")
             if str(path) == "-" and value != [path]:
-                raise UsageError(f"{flag(option)} cannot write to stdout (-) here. Pass a path.")
+                raise UsageError(f"`{option}` is -, but stdout is not supported here. Pass a path.")
 
 
 def load_command(name: str) -> Command:

@@ -332,31 +332,26 @@ def byte_size(word: str) -> int:
     """Parse a size such as 500M or 4G, as an argparse type. Return the number of bytes."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", word.upper())
     if match is None:
-        raise argparse.ArgumentTypeError(f"{word!r} is not a size. Expected a number, as in 500M.")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a whole number of bytes, as in 500M.")
     return int(match[1]) << UNITS[match[2]]
 
 
 def job_output(args: argparse.Namespace, name: str = "output") -> Output:
     """Return the output that the option `name` selects: a file, a folder of parts, or stdout."""
-    path = getattr(args, name)
-    if path is None:
-        if args.shard != (1, 1):
-            raise UsageError("--shard needs --output.")
-        return sys.stdout.buffer
-    return output_of(args, path, name)
+    return output_of(args, getattr(args, name))
 
 
-def output_of(args: argparse.Namespace, path: str, name: str = "output") -> Output:
-    """Return the output at `path`, the value of the option `name`: a file or a folder of parts."""
-    if is_folder(path):
+def output_of(args: argparse.Namespace, path: str | None) -> Output:
+    """Return the output at `path`: a file or a folder of parts. None is stdout."""
+    if path is not None and is_folder(path):
         return PartFolder(path, args.shard, args.part_size)
     for option in ("shard", "part_size"):
         if getattr(args, option) not in (None, (1, 1)):
             raise UsageError(
-                f"{flag(option)} needs a folder of parts as output, but {path} does not end "
-                "with /. Add / to the name of each output."
+                f"{flag(option)} needs a folder of parts, but the output is {path or 'stdout'}. "
+                "Pass names of outputs that end with /."
             )
-    return Path(path)
+    return sys.stdout.buffer if path is None else Path(path)
 
 
 def add_line_job(parser: Options, what: str) -> None:

@@ -297,7 +297,9 @@ def _load_dictionary(path: Path) -> Any:
     try:
         return Dictionary.load(str(path))
     except Exception as error:  # fairseq also raises plain Exception
-        raise DataError(f"{path} cannot be loaded ({error}). Copy the dictionary again.") from None
+        raise DataError(
+            f"{path} cannot be loaded ({error}). Expected a dictionary from fairseq-preprocess."
+        ) from None
 
 
 def _read_dtype(path: Path, prefix: str) -> type[np.integer[Any]]:

@@ -162,8 +162,8 @@ def _remove_overlap(
     trained = [example.text for example in splits["train"] if duplicate_key(example.text) in held]
     both = leaked + trained
     if both and config.train_test_overlap == REJECT:
-        counts = f"{len(leaked)} unlabeled and {len(trained)} training texts"
-        raise _overlap_error(f"{counts} are also validation or test texts, one", both[0], held)
+        counts = f"{len(leaked)} unlabeled and {len(trained)} training texts are also"
+        raise _overlap_error(f"{counts} validation or test texts, the first", both[0], held)
     if both and config.train_test_overlap == DROP:
         unlabeled[:] = [text for text in unlabeled if duplicate_key(text) not in held]
         splits["train"] = [

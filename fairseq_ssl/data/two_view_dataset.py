@@ -189,8 +189,8 @@ class TwoViewDataset(FairseqDataset):
         kept, long = self.filter_indices_by_size(np.arange(len(self)), limits)
         if not len(kept):
             raise DataError(
-                f"All unlabeled texts are longer than {limits[0]} tokens, the model's maximum or "
-                "--max-tokens. Set a lower --classification-max-length or raise --max-tokens."
+                "All unlabeled texts are longer than the model's maximum or --max-tokens. Decrease "
+                "--classification-max-length or increase --max-tokens."
             )
         if not long:
             return self

@@ -181,7 +181,7 @@ class CTranslate2Decoder:
             )
         except Exception as error:  # the C++ library raises many exception types
             raise DataError(
-                f"CTranslate2 cannot load {config.model[0]}: {first_line(error)}. Export the "
+                f"CTranslate2 cannot load {config.model[0]} ({first_line(error)}). Export the "
                 "model again with fairseq-ssl export, or change `compute_type`."
             ) from None
 
@@ -381,8 +381,8 @@ def fairseq_config(config: DecodingConfig) -> Any:
         problem = (printed.getvalue().splitlines() or [""])[-1].partition(": error: ")[2]
         given = " ".join([*option_words(_own_options(config)), *config.fairseq_options])
         raise UsageError(
-            f"fairseq-interactive rejects the options {given} for the task of {config.model[0]} "
-            f"({problem}). Correct or remove these options, or use another checkpoint."
+            f"fairseq-interactive rejects the task of {config.model[0]} or the options "
+            f"{given or '(none)'}: {problem}. Correct the options, or use another checkpoint."
         ) from None
     assert isinstance(parsed, Namespace)
     defaults = {name: parser.get_default(name) for name in NOT_SUPPORTED}

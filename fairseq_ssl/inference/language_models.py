@@ -359,7 +359,7 @@ def symbol_counts(dictionary: Any, path: str | Path | None) -> Any:
     if not counts.any():
         raise DataError(
             f"{path} contains no count above 0 for a token of the language model's dictionary. "
-            "Expected counts of the same subwords."
+            "Expected counts of its tokens."
         )
     return counts
 

@@ -167,7 +167,7 @@ class LocalExecutor:
         except BrokenProcessPool:
             is_first = not done and context.get_start_method() == "spawn"
             hint = (
-                " In a script, call this function below `if __name__ == '__main__':`. In a "
+                " In a Python script, start the job below `if __name__ == '__main__':`. In a "
                 "notebook, import your functions and classes from a module."
             ) * is_first
             raise DataError(

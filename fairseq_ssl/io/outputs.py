@@ -378,7 +378,9 @@ class ResumableFiles:
                 if kinds != [int] * len(self.paths) + [dict, dict] or min(self._sizes) < 0:
                     raise ValueError
             except (ValueError, KeyError, TypeError):
-                raise DataError(f"{self.journal} is not a valid progress file. {AGAIN}") from None
+                raise DataError(
+                    f"{self.journal} is not a valid progress file for these outputs. {AGAIN}"
+                ) from None
             if task != self.task:
                 raise UsageError(
                     f"{self.paths[0]} was started with different settings or another input: "

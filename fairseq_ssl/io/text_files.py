@@ -399,7 +399,8 @@ def _folder_files(folder: Path) -> list[Path]:
         sizes = {str(part["name"]): part["bytes"] for part in manifest["parts"]}
     except (KeyError, TypeError):
         raise DataError(
-            f"{folder / MANIFEST} contains no valid list of parts. Write the folder again."
+            f"{folder / MANIFEST} contains no valid list of parts. Write the folder again, or move "
+            "this file elsewhere if fairseq-ssl did not write it."
         ) from None
     for name, size in sizes.items():
         if name not in files:

@@ -82,7 +82,7 @@ class Outputs:
                 if len(outputs) == 1 and hasattr(output, "write"):
                     return cls(stream=output)
                 raise TypeError(
-                    f"`output` is {output!r}. Expected a path or, for a single output, a stream."
+                    f"An output is {output!r}. Expected paths, or a single binary stream."
                 )
             if not isinstance(output, PartFolder) and is_folder(output):
                 output = PartFolder(output)

@@ -37,6 +37,8 @@ UNKNOWN_TAG = "ERRANT failed. It needs a pipeline with the tags of the Penn Tree
 LEMMA_COST, OPEN_CLASS_COST, CLASS_COST = 0.499, 0.25, 0.5
 """Substitution costs if the lemmas differ, if two open-class parts of speech differ, and if other
 parts of speech differ."""
+MAX_WORDS = 5_000
+"""Maximum number of words of a changed sentence. ERRANT's memory grows with its square."""
 
 TORCH_PIPELINES = ("spacy_curated_transformers", "spacy_transformers")
 """Packages for spaCy pipelines that require torch."""
@@ -106,6 +108,11 @@ class Annotator:
             if before != after
             for sentence in (before, after)
         }
+        if changed and len(longest := max(changed, key=len)) > MAX_WORDS:
+            raise DataError(
+                f"The sentence {' '.join(longest)[:40]!r} has {len(longest):,} words. Expected one "
+                f"sentence of at most {MAX_WORDS:,} words per line."
+            )
         documents = (self._new_document(self._nlp.vocab, list(sentence)) for sentence in changed)
         with self._one_thread():
             parses = dict(zip(changed, self._parse(documents), strict=True))

@@ -288,8 +288,8 @@ def _check_loaded_models(stock: Callable[..., Any]) -> Callable[..., Any]:
             if task is not None or "data" in (arg_overrides or {}):
                 raise
             raise DataError(
-                f"{', '.join(map(str, filenames))} cannot be loaded: no data folder was passed. "
-                "The checkpoint's folder is not used. Pass one with: arg_overrides={'data': FOLDER}"
+                f"{', '.join(map(str, filenames))} cannot be loaded, and no data folder was passed."
+                " The checkpoint's own is not used. Pass one with: arg_overrides={'data': FOLDER}"
             ) from error
         for filename, model in zip(filenames, models, strict=True):
             check_finite(model.state_dict(), filename)

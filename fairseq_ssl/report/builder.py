@@ -166,7 +166,7 @@ def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):
         systems = "none" if chosen is None else _shorten(list(files.systems(chosen)))
-        raise UsageError(f"`baseline` is {baseline}. Expected a system with an output: {systems}.")
+        raise UsageError(f"`baseline` is {baseline}. Systems with an output to show: {systems}.")
     return chosen
 
 
@@ -202,13 +202,13 @@ def _add_gold(sentences: Sentences, path: str | Path, outputs: Sequence[Path]) -
     gold = list(read_m2(path))
     sentences.source = sentences.source or [" ".join(sentence.words) for sentence in gold]
     sentences.references = sentences.references or annotator_texts(gold, str(path))
-    sentences.check(outputs)
     count = len(sentences.outputs[0])
     if len(gold) != count:
         raise DataError(
             f"{path} has {len(gold)} sentences but {outputs[0]} has {count}. Both files must "
             "contain the same sentences."
         )
+    sentences.check(outputs)
     sentences.errors = gold_errors(gold, sentences.outputs)
 
 

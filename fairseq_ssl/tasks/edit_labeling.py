@@ -262,7 +262,7 @@ class EditLabelingTask(FairseqTask):
             raise ConfigurationError(
                 f"{folder} contains no labels for the split {split} or a part of it. Create them "
                 "with `fairseq-ssl edits label` and fairseq-preprocess --only-source --source-lang "
-                f"{EDITS}."
+                f"{EDITS} --srcdict LABEL_DICT."
             )
         dataset = self.datasets[split] = EditDataset(
             *(text, text.sizes, self.dictionary),

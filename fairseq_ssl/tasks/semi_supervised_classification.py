@@ -415,8 +415,8 @@ def _check_stage(cfg: SemiSupervisedClassificationConfig, stage: str) -> None:
     ):
         if is_ignored:
             raise ConfigurationError(
-                f"{flag(name)} has no effect with --classification-stage {stage} and the other "
-                "options. Remove it."
+                f"{flag(name)} has no effect with --classification-stage {stage} and "
+                f"--classification-unlabeled-per-labeled {ratio}. Remove it."
             )
 
 

@@ -99,7 +99,7 @@ class PreparationConfig:
                 continue
             if not (0 < size < 1 or (size >= 1 and float(size).is_integer())):
                 raise UsageError(
-                    f"`{name}_size` is {size}. Expected a fraction between 0 and 1, or an "
+                    f"`{name}_size` is {size}. Expected a fraction above 0 and below 1, or an "
                     "integer of 1 or more."
                 )
             if getattr(self, name):

@@ -146,8 +146,8 @@ class SpellingCounts:
             times, size = parse_integer(count), len(gram.split())
             if not times or size not in (1, 2):
                 raise DataError(
-                    f"{path}:{number} is {line[:80]!r}. Expected one or two words and a count of 1 "
-                    "or more, as in the output of fairseq-ssl spelling count."
+                    f"{path}:{number} is {line[:80]!r}. Expected one or two words, a space and a "
+                    "count of 1 or more, as in the output of fairseq-ssl spelling count."
                 )
             (words if size == 1 else pairs)[gram] = times
         if not words:

@@ -158,7 +158,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("filter two --filter clean -o other/ --force", 2, "other is not empty, and is not an out"),
         ("filter two --filter clean -o noisy/", 2, "noisy was written with different settings"),
         ("filter two --filter clean -o a --shard 1/2", 2, "--shard needs a folder of parts"),
-        ("filter two --filter clean --shard 1/2", 2, "--shard needs --output."),
+        ("filter two --filter clean --shard 1/2", 2, "the output is stdout"),
         ("filter - --filter clean -o a/", 2, "stdin cannot be split into a folder of parts."),
     ],
 )
@@ -223,7 +223,7 @@ def test_other_settings(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "seed was 1 and is 2" in refused(capsys, 2, *NOISE, *PARTS, "--seed", "2")
     assert "part_size was" in refused(capsys, 2, *NOISE, "noisy/", "--part-size", "1M")
     assert "`shard`" not in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
-    assert "Add / to the name" in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
+    assert "outputs that end with /" in refused(capsys, 2, *NOISE, "other", "--shard", "1/2")
     assert joined("noisy") == Path("whole").read_bytes()
     Path("noisy", MANIFEST).unlink()
     assert "noisy is not empty, and is not an output" in refused(capsys, 2, *NOISE, *PARTS)

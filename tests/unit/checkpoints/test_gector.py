@@ -267,7 +267,7 @@ PROBLEMS: dict[str, tuple[Change, str]] = {
     "more layers": (other_encoder("bert", num_hidden_layers=3), "only one of them has the weight"),
     "other dimension": (other_encoder("bert", hidden_size=4), "the shapes of the weight"),
     "other vocabulary": (other_encoder("bert", vocab_size=3), "word_embeddings.weight"),
-    "other kind": (other_encoder("deberta"), r"deberta\): only one"),
+    "other kind": (other_encoder("deberta"), r"deberta\) differ: only one"),
     "no token types": (other_encoder("bert", type_vocab_size=0), "type_vocab_size is 0"),
     "other activation": (other_encoder("bert", hidden_act="relu"), "hidden_act is 'relu'"),
     "infinite weight": (

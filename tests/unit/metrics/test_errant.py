@@ -55,6 +55,11 @@ def test_a_blank_pipeline_finds_edits_without_types() -> None:
     assert packages().startswith("errant-")
 
 
+def test_a_sentence_for_which_errant_needs_gigabytes_is_rejected() -> None:
+    with pytest.raises(DataError, match=r"'a a a.*' has 5,001 words"):
+        Annotator(None).edits("Dogs bark .", " ".join(["a"] * 5001))
+
+
 def test_missing_model_is_reported() -> None:
     with pytest.raises(MissingPackageError) as caught:
         Annotator("no_such_model")
