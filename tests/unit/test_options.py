@@ -93,6 +93,7 @@ def test_help_has_the_range() -> None:
             {"rate": math.nan},
             {"rate": "1"},
             {"scale": 0},
+            {"scale": 10**400},
             {"part": 1},
             {"votes": 0},
         ),
