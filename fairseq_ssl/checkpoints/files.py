@@ -6,7 +6,6 @@ Code in a checkpoint is never run.
 from __future__ import annotations
 
 import re
-import zipfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -78,7 +77,8 @@ def read_checkpoint(path: str | Path) -> State:
 
 def can_map(path: str | Path) -> bool:
     """Return True if torch can memory-map a file: a zip archive whose path torch can decode."""
-    return zipfile.is_zipfile(path) and decode_file_name(str(path)) == str(path)
+    with Path(path).open("rb") as file:
+        return file.read(4) == b"PK\x03\x04" and decode_file_name(str(path)) == str(path)
 
 
 def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
