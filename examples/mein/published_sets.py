@@ -79,7 +79,8 @@ class HeldOut:
 
 def one_line(text: str) -> str:
     """Return a text on one line, without HTML line breaks and character references."""
-    return " ".join(html.unescape(re.sub(r"<br\s*/?>", " ", text)).split())
+    text = re.sub(r"<br\s*/?>|&#\d{8,};?", " ", text)  # `html.unescape` rejects very long numbers
+    return " ".join(html.unescape(text).split())
 
 
 def require(folder: Path, names: Iterable[str], origin: str) -> list[Path]:
