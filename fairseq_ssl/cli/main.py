@@ -337,7 +337,7 @@ def _check_named(args: argparse.Namespace) -> None:
         value = getattr(args, option, None)
         for path in value if isinstance(value, list) else [value]:
             if isinstance(path, str | Path) and not Path(path).name:
-                raise UsageError(f"`{option}` is {str(path)!r}. Expected a path with a name.")
+                raise UsageError(f"`{option}` is {str(path)!r}. Pass the name of an output.")
             if str(path) == "-" and value != [path]:
                 raise UsageError(f"`{option}` is -, but stdout is not supported here. Pass a path.")
 

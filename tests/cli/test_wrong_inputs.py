@@ -74,7 +74,7 @@ CASES = """
 2 | text is an input             | tokenize text --moses en -o text
 2 | out.tmp would be overwritten | tokenize out.tmp --moses en -o out
 2 | out.json would be            | tokenize out.json --moses en -o out
-2 | is '.'. Expected a path      | tokenize text --moses en -o .
+2 | is '.'. Pass the name        | tokenize text --moses en -o .
 1 | missing                      | tokenize missing --moses en -o out
 1 | latin:2                      | tokenize latin --moses en -o out
 1 | H-1                          | postprocess gap.gen --fairseq-lines H -o out
