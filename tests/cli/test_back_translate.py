@@ -198,7 +198,7 @@ def test_killed_run_resumes(here: Path) -> None:
         (("--data-dir", "other"), 1, "other"),
         (("--source-output", "mono"), 2, "different files"),
         (("--source-output", "given/"), 2, "The outputs are of different kinds"),
-        (("--shard", "1/2"), 2, "Add / to the name"),
+        (("--shard", "1/2"), 2, "outputs that end with /"),
         (("--engine", "fairseq,ray"), 2, "--executor ray"),
         (("--fairseq-options=--no-such-flag 1",), 2, "--no-such-flag"),
         (("--model", "m.pt", "mono"), 2, "mono is not a checkpoint"),
