@@ -84,7 +84,7 @@ def compare_gold_tokens(
         counts = ", ".join(f"{name}: {len(paths)}" for name, paths in checkpoints.items())
         raise UsageError(
             f"The models have different numbers of checkpoints ({counts}). Pass the same number "
-            "for each model: the n-th ones are compared."
+            "for each model, because the n-th checkpoints are compared."
         )
 
     def scores_of(path: Path) -> TokenScores:

@@ -44,7 +44,7 @@ class CheckedLines:
         oov_words = getattr(self.dictionary, "surfaces", ())
         min_id, max_id = map(int, ids.aminmax())
         if min_id < 0 or max_id >= (symbols := len(self.dictionary) + len(oov_words)):
-            raise self.read_error(f"ids {min_id} to {max_id}, expected 0 to {symbols - 1}.")
+            raise self.read_error(f"its ids are {min_id} to {max_id}, expected 0 to {symbols - 1}.")
         return ids
 
     def __len__(self) -> int:

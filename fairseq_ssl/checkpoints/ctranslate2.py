@@ -92,7 +92,7 @@ def write_ctranslate2(state: State, data: TrainingData, output: Path, quantizati
             line = str(error).rpartition("\n")[2].strip(" .-")
             raise DataError(
                 f"CTranslate2 cannot convert this model with the dictionaries in {data.folder}: "
-                f"{line}. If they are the model's, use the checkpoint with the engine fairseq."
+                f"{line}. If these are its own, use the checkpoint with the engine fairseq."
             ) from None
         finally:
             flat.unlink(missing_ok=True)

@@ -59,7 +59,7 @@ class OnnxConfig:
         """Read config.json from a folder. Raise FormatError if a field is missing or invalid."""
         content = read_json(folder / CONFIG, dict)
         if (stored := {name: content.get(name) for name in FORMAT}) != FORMAT:
-            raise FormatError(f"{CONFIG} has {str(stored)[:80]}, expected {FORMAT}")
+            raise FormatError(f"{CONFIG} contains {str(stored)[:80]}, expected {FORMAT}")
         values = {field.name: content.get(field.name) for field in fields(cls)}
         for field in fields(cls)[:-1]:
             value = values[field.name]

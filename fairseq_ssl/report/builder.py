@@ -166,7 +166,7 @@ def _choose_set(files: ReportFiles, test_set: str | None, comparison: Comparison
     baseline = comparison.baseline
     if baseline and (chosen is None or baseline not in files.systems(chosen)):
         systems = "none" if chosen is None else _shorten(list(files.systems(chosen)))
-        raise UsageError(f"`baseline` is {baseline}. Systems with an output to show: {systems}.")
+        raise UsageError(f"`baseline` is {baseline}. Expected one of the shown systems: {systems}.")
     return chosen
 
 

@@ -189,7 +189,7 @@ def parse_candidate(line: str, where: str) -> tuple[int, Candidate]:
     fields = [part.strip(" ") for part in line.split(SEPARATOR)]
     index = parse_integer(fields[0])
     if not 3 <= len(fields) <= 6 or index is None:
-        raise DataError(f"{where} is {line[:60]!r}. Expected 3 to 6 fields such as: {_EXAMPLE}")
+        raise DataError(f"{where} is {line[:60]!r}. Expected 3 to 6 fields, such as: {_EXAMPLE}")
     total = _parse_number(fields[3], "the total", where) if len(fields) > 3 and fields[3] else 0.0
     last = fields[4] if len(fields) > 4 else ""
     sources = tuple(last.split()[1:]) if last.startswith(SOURCES) else ()
