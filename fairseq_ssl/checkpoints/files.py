@@ -95,7 +95,7 @@ def load_checkpoint(source: Any, path: str | Path, **options: Any) -> State:
             state = torch.load(source, weights_only=True, **options)
     except (OSError, RuntimeError) as error:
         raise DataError(
-            f"{path} cannot be read: {first_line(error)}. If it is damaged, copy it again."
+            f"{path} cannot be read ({first_line(error)}). If it is damaged, copy it again."
         ) from None
     except Exception as error:  # UnpicklingError, or any error of torch for damaged data
         raise rejection_reason(path, error) from None

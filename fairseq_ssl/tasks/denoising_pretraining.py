@@ -173,7 +173,7 @@ def _infer_languages(cfg: DenoisingPretrainingConfig, folder: Path) -> None:
     if len(matching) != 1:
         raise ConfigurationError(
             f"{folder} contains {', '.join(map('-'.join, pairs))}. --source-lang and --target-lang "
-            f"({' and '.join(sorted(requested)) or 'unset'}) match {len(matching)} pairs. Expected 1."
+            f"({' and '.join(sorted(requested)) or 'unset'}) match {len(matching)} pairs, not 1."
         )
     source, target = matching[0]
     is_swapped = cfg.source_lang == target or cfg.target_lang == source
